@@ -1,1 +1,91 @@
-//! engine
+//! The use cases of Kilolock: read, write, lock, roll back, browse. The only place where rules about
+//! states meet the store.
+//!
+//! A use case takes a [`Caller`], which only the authoriser can make; opens one transaction for what
+//! must be decided together; and does everything that costs time in proportion to a document outside of
+//! it. What is pure (comparison, judgement) stands in functions without I/O.
+
+mod audit;
+mod browse;
+mod caller;
+mod compare;
+mod documents;
+mod error;
+mod keys;
+mod lifecycle;
+mod lock;
+mod read;
+mod rollback;
+mod write;
+
+use std::sync::Arc;
+
+use store::{Db, WorkspaceTx};
+use tokio::sync::{Semaphore, SemaphorePermit};
+
+pub use browse::Status;
+pub use caller::Caller;
+pub use error::{EngineError, HeadFacts, Holder};
+pub use lock::{UnlockTarget, Unlocked};
+pub use read::{DocumentBody, ReadDocument};
+pub use rollback::RolledBack;
+pub use store::{Source, VersionRef};
+pub use write::{WriteLock, Written};
+
+use crate::documents::Documents;
+use crate::keys::DataKeys;
+
+/// Documents above this size are large: few of them are worked on at once.
+const LARGE_DOCUMENT_BYTES: usize = 4 * 1024 * 1024;
+
+/// The engine: cheap to clone, shared by every handler of a process. It keeps nothing that another
+/// replica would miss.
+#[derive(Clone)]
+pub struct Engine(Arc<Inner>);
+
+pub(crate) struct Inner {
+    db: Db,
+    documents: Documents,
+    data_keys: DataKeys,
+    /// Bounds how many large documents are split and compared at the same time: the work saturates a
+    /// core each, and more would only starve small requests.
+    large_documents: Semaphore,
+}
+
+impl std::ops::Deref for Engine {
+    type Target = Inner;
+
+    fn deref(&self) -> &Inner {
+        &self.0
+    }
+}
+
+impl Engine {
+    /// An engine over this database. `deployment_key` wraps the data keys of workspaces.
+    #[must_use]
+    pub fn new(db: Db, deployment_key: &[u8; 32]) -> Self {
+        let cores = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
+        Self(Arc::new(Inner {
+            db,
+            documents: Documents::new(),
+            data_keys: DataKeys::new(deployment_key),
+            large_documents: Semaphore::new(cores),
+        }))
+    }
+
+    async fn begin(&self, caller: &Caller) -> Result<WorkspaceTx<'static>, store::Error> {
+        self.db.begin(caller.workspace()).await
+    }
+
+    async fn begin_read(&self, caller: &Caller) -> Result<WorkspaceTx<'static>, store::Error> {
+        self.db.begin_read(caller.workspace()).await
+    }
+
+    /// Waits for a place among the large documents being worked on; small ones need none.
+    async fn admit_document(&self, size: usize) -> Option<SemaphorePermit<'_>> {
+        if size < LARGE_DOCUMENT_BYTES {
+            return None;
+        }
+        self.large_documents.acquire().await.ok()
+    }
+}

@@ -1,0 +1,62 @@
+//! Small documents in memory, by the identity of their version.
+//!
+//! A version never changes, so nothing here grows stale; the head is asked of the database each time.
+//! Losing the cache costs a rendering.
+
+use bytes::Bytes;
+use moka::sync::Cache;
+use protocol::WorkspaceId;
+use store::Version;
+use uuid::Uuid;
+
+/// A document up to this size is rendered whole and kept.
+pub(crate) const SMALL_DOCUMENT_BYTES: usize = 256 * 1024;
+/// All documents kept by one process.
+const CACHE_BYTES: u64 = 64 * 1024 * 1024;
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct DocumentKey {
+    pub workspace: WorkspaceId,
+    pub state: Uuid,
+    pub seq: i64,
+}
+
+/// The value repeats its key: an answer that belongs to another is a miss and an alarm, whatever went
+/// wrong beneath.
+#[derive(Debug, Clone)]
+struct Cached {
+    key: DocumentKey,
+    sha256: Vec<u8>,
+    bytes: Bytes,
+}
+
+#[derive(Clone)]
+pub(crate) struct Documents(Cache<DocumentKey, Cached>);
+
+impl Documents {
+    pub(crate) fn new() -> Self {
+        let cache = Cache::builder()
+            .max_capacity(CACHE_BYTES)
+            .weigher(|_, cached: &Cached| u32::try_from(cached.bytes.len() + 256).unwrap_or(u32::MAX))
+            .build();
+        Self(cache)
+    }
+
+    pub(crate) fn get(&self, key: &DocumentKey, version: &Version) -> Option<Bytes> {
+        let cached = self.0.get(key)?;
+        if cached.key == *key && version.sha256.as_deref() == Some(&cached.sha256) {
+            return Some(cached.bytes);
+        }
+        tracing::error!(state.id = %key.state, seq = key.seq, "a cached document is not the one asked for");
+        self.0.invalidate(key);
+        None
+    }
+
+    pub(crate) fn insert(&self, key: DocumentKey, version: &Version, bytes: &Bytes) {
+        if let Some(sha256) = version.sha256.clone()
+            && bytes.len() <= SMALL_DOCUMENT_BYTES
+        {
+            self.0.insert(key.clone(), Cached { key, sha256, bytes: bytes.clone() });
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! Terraform's lock and the administrative lock: reservations of a whole state in the ledger.
+//!
+//! Terraform re-sends LOCK and UNLOCK with the same bytes when an answer was lost, never renews, and
+//! force-unlocks with an empty body that names nothing; every rule here follows from that
+//! (docs/http-lane.md).
+
+use protocol::{LockInfo, StateName};
+use store::{End, Lane, NewReservation, Reservation, State, WorkspaceTx};
+use uuid::Uuid;
+
+use crate::{Caller, Engine, EngineError, Holder, audit};
+
+/// What an UNLOCK names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum UnlockTarget {
+    /// The holder's own lock ID.
+    Id(String),
+    /// Whatever Terraform lock there is: `terraform force-unlock` sends no ID.
+    Any,
+}
+
+/// How an unlock went.
+#[derive(Debug, Clone)]
+pub enum Unlocked {
+    Released,
+    /// Somebody's lock was ended by force.
+    Broken(Box<Holder>),
+    /// The same unlock had been done before, or nothing was held.
+    Nothing,
+}
+
+impl Engine {
+    /// Takes the Terraform lock. The same ID again is the same grant; an ID that ended is a delayed
+    /// duplicate and never locks anew.
+    pub async fn lock(&self, caller: &Caller, name: &StateName, info: &LockInfo) -> Result<(), EngineError> {
+        self.reserve_whole_state(caller, name, Lane::Terraform, info).await.map(drop)
+    }
+
+    /// Takes the administrative lock: it stays until somebody takes it away by hand.
+    pub async fn admin_lock(
+        &self,
+        caller: &Caller,
+        name: &StateName,
+        info: &LockInfo,
+    ) -> Result<Holder, EngineError> {
+        self.reserve_whole_state(caller, name, Lane::Admin, info).await
+    }
+
+    async fn reserve_whole_state(
+        &self,
+        caller: &Caller,
+        name: &StateName,
+        lane: Lane,
+        info: &LockInfo,
+    ) -> Result<Holder, EngineError> {
+        let mut tx = self.begin(caller).await?;
+        let state = store::find_or_create_state(&mut tx, caller.environment(), name).await?;
+        same_spelling(&state, name)?;
+        // A busy state answers its waiters without a row lock: what is active and not due conflicts.
+        if let Some(answer) = known_key(&mut tx, caller, &state, info).await? {
+            tx.commit().await?;
+            return Ok(answer);
+        }
+        let active = store::list_active(&mut tx, state.id).await?;
+        if let Some(held) = active.iter().find(|held| !held.due) {
+            return Err(EngineError::Locked(Box::new(holder(held))));
+        }
+
+        store::lock_ledger(&mut tx, state.id).await?;
+        if let Some(answer) = known_key(&mut tx, caller, &state, info).await? {
+            tx.commit().await?;
+            return Ok(answer);
+        }
+        end_due(&mut tx, caller, state.id).await?;
+        if let Some(held) = store::list_active(&mut tx, state.id).await?.first() {
+            return Err(EngineError::Locked(Box::new(holder(held))));
+        }
+        let state = store::lock_state(&mut tx, state.id).await?;
+        let lease_seconds = match lane {
+            Lane::Terraform => self.terraform_lock_ttl(&mut tx, caller).await?,
+            Lane::Admin => None,
+        };
+        let granted = store::insert_whole_state(
+            &mut tx,
+            &NewReservation {
+                state_id: state.id,
+                lane,
+                idem_key: &info.id,
+                lease_seconds,
+                base_seq: state.head_seq,
+                info: &serde_json::to_string(info).unwrap_or_default(),
+                principal_id: caller.principal().as_str(),
+            },
+        )
+        .await?;
+        audit::record(&mut tx, caller, &state, audit::What::Locked { lock: info }).await?;
+        tx.commit().await?;
+        Ok(holder(&granted))
+    }
+
+    /// Gives up or breaks the Terraform lock of a state.
+    pub async fn unlock(
+        &self,
+        caller: &Caller,
+        name: &StateName,
+        target: &UnlockTarget,
+    ) -> Result<Unlocked, EngineError> {
+        let mut tx = self.begin(caller).await?;
+        let Some(state) = store::find_state(&mut tx, caller.environment(), name).await? else {
+            // A destroyed state took its lock along; its holder still unlocks.
+            return Ok(Unlocked::Nothing);
+        };
+        same_spelling(&state, name)?;
+        store::lock_ledger(&mut tx, state.id).await?;
+        let active = store::list_active(&mut tx, state.id).await?;
+        let held = active.iter().find(|held| held.lane == Lane::Terraform.as_str());
+        let (held, by_force) = match (target, held) {
+            (UnlockTarget::Any, None) => return Ok(Unlocked::Nothing),
+            (UnlockTarget::Any, Some(held)) => (held, true),
+            (UnlockTarget::Id(id), Some(held)) if held.idem_key == *id => {
+                (held, held.principal_id != caller.principal().as_str())
+            }
+            (UnlockTarget::Id(id), held) => {
+                let ended = store::find_by_key(&mut tx, state.id, id).await?;
+                if ended.is_some_and(|known| !known.is_active() && known.lane == Lane::Terraform.as_str()) {
+                    return Ok(Unlocked::Nothing);
+                }
+                let other = held.or(active.first()).map(|held| Box::new(holder(held)));
+                return Err(EngineError::LockIdMismatch(other));
+            }
+        };
+        let unlocked = self.end(&mut tx, caller, &state, held, by_force).await?;
+        tx.commit().await?;
+        Ok(unlocked)
+    }
+
+    /// Takes the administrative lock of a state away.
+    pub async fn admin_unlock(&self, caller: &Caller, name: &StateName) -> Result<Unlocked, EngineError> {
+        let mut tx = self.begin(caller).await?;
+        let Some(state) = store::find_state(&mut tx, caller.environment(), name).await? else {
+            return Err(EngineError::NoState);
+        };
+        same_spelling(&state, name)?;
+        store::lock_ledger(&mut tx, state.id).await?;
+        let active = store::list_active(&mut tx, state.id).await?;
+        let Some(held) = active.iter().find(|held| held.lane == Lane::Admin.as_str()) else {
+            return Ok(Unlocked::Nothing);
+        };
+        let by_force = held.principal_id != caller.principal().as_str();
+        let unlocked = self.end(&mut tx, caller, &state, held, by_force).await?;
+        tx.commit().await?;
+        Ok(unlocked)
+    }
+
+    async fn end(
+        &self,
+        tx: &mut WorkspaceTx<'_>,
+        caller: &Caller,
+        state: &State,
+        held: &Reservation,
+        by_force: bool,
+    ) -> Result<Unlocked, EngineError> {
+        let broken = Box::new(holder(held));
+        let own = held.principal_id == caller.principal().as_str();
+        if by_force && !own && !caller.may_break_locks() {
+            return Err(EngineError::MayNotBreak(broken));
+        }
+        let (end, reason) = if by_force {
+            (End::Broken, format!("broken by {}", caller.display()))
+        } else {
+            (End::Released, "released by its holder".to_owned())
+        };
+        store::lock_active(tx, held.id).await?;
+        store::end_reservation(tx, state.id, held.id, end, &reason).await?;
+        let what = if by_force {
+            audit::What::LockBroken { lock: &broken.info, holder: &broken.principal }
+        } else {
+            audit::What::Unlocked { lock: &broken.info }
+        };
+        audit::record(tx, caller, state, what).await?;
+        Ok(if by_force { Unlocked::Broken(broken) } else { Unlocked::Released })
+    }
+}
+
+/// The answer to a key that was used before: the same grant while it is active, a refusal after.
+async fn known_key(
+    tx: &mut WorkspaceTx<'_>,
+    caller: &Caller,
+    state: &State,
+    info: &LockInfo,
+) -> Result<Option<Holder>, EngineError> {
+    let Some(known) = store::find_by_key(tx, state.id, &info.id).await? else { return Ok(None) };
+    if known.principal_id != caller.principal().as_str() {
+        return Err(EngineError::Locked(Box::new(holder(&known))));
+    }
+    if known.is_active() {
+        return Ok(Some(holder(&known)));
+    }
+    Err(EngineError::LockEnded {
+        info: Box::new(lock_info(&known)),
+        reason: known.end_reason.unwrap_or_default(),
+        kept: false,
+    })
+}
+
+/// Ends every reservation of the state whose lease and lock delay have run out, unless the service has
+/// been away lately. The caller holds the ledger.
+pub(crate) async fn end_due(tx: &mut WorkspaceTx<'_>, caller: &Caller, state_id: Uuid) -> Result<(), EngineError> {
+    let due: Vec<_> = store::list_active(tx, state_id).await?.into_iter().filter(|held| held.due).collect();
+    if due.is_empty() || !store::may_expire(tx).await? {
+        return Ok(());
+    }
+    for held in due {
+        store::lock_active(tx, held.id).await?;
+        store::end_reservation(tx, state_id, held.id, End::Expired, "its lease ran out").await?;
+        audit::record_expiry(tx, caller, state_id, &lock_info(&held)).await?;
+    }
+    Ok(())
+}
+
+/// Names are one segment, unique without regard to case: another spelling is a mistake, and must not
+/// look like a state that was never written.
+pub(crate) fn same_spelling(state: &State, name: &StateName) -> Result<(), EngineError> {
+    if state.name == name.as_str() {
+        Ok(())
+    } else {
+        Err(EngineError::NameCase { stored: state.name.clone() })
+    }
+}
+
+pub(crate) fn lock_info(held: &Reservation) -> LockInfo {
+    LockInfo::from_slice(held.info.as_bytes()).unwrap_or_else(|_| LockInfo {
+        id: held.idem_key.clone(),
+        created: Some(held.created_at),
+        ..LockInfo::default()
+    })
+}
+
+pub(crate) fn holder(held: &Reservation) -> Holder {
+    Holder {
+        info: lock_info(held),
+        reservation: held.id,
+        lane: held.lane.clone(),
+        principal: held.principal_id.clone(),
+        since: held.created_at,
+        last_active: held.last_active_at,
+    }
+}

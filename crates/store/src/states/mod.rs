@@ -1,0 +1,29 @@
+//! States, their versions and the rows a version is made of.
+//!
+//! Every function takes the transaction of one workspace; row security holds beneath it. Rules about
+//! what may be written live in the engine: here a statement either changes the rows it names or says
+//! that it did not.
+
+mod documents;
+mod identity;
+mod instances;
+mod outputs;
+mod resources;
+mod rollback;
+mod versions;
+
+pub use documents::{find_document, find_parts, insert_document, insert_parts};
+pub use identity::{
+    Lifecycle, State, StateRecord, advance_head, delete_state, find_deleted, find_or_create_state, find_state,
+    list_deleted, list_states, lock_state, undelete_state,
+};
+pub use instances::{
+    LiveRow, NewInstance, RowPage, close_instances, insert_instances, list_live_rows, page_of_rows,
+};
+pub use outputs::{LiveOutput, NewOutput, OutputRow, close_outputs, insert_outputs, list_live_outputs, outputs_at};
+pub use resources::{ResourceRow, find_instance, list_resources};
+pub use rollback::restore_rows;
+pub use versions::{
+    Form, Head, NewVersion, Source, Version, VersionRef, find_head, find_version, insert_version, list_versions,
+    set_document_digest,
+};

@@ -1,0 +1,132 @@
+//! Root outputs: rows with a life span of their own, because they grow with the state and a version
+//! must not pay for those it does not change.
+
+use uuid::Uuid;
+
+use super::instances::digest;
+use crate::{Error, WorkspaceTx};
+
+/// A live output of the head, as a comparison needs it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LiveOutput {
+    pub name: String,
+    pub digest: [u8; 32],
+}
+
+/// An output to be born.
+#[derive(Debug, Clone)]
+pub struct NewOutput<'a> {
+    pub name: &'a str,
+    /// The member's name as the document spells it, quotes included.
+    pub name_token: &'a [u8],
+    pub body: &'a [u8],
+    pub digest: [u8; 32],
+}
+
+/// An output of one version.
+#[derive(Debug)]
+pub struct OutputRow {
+    pub name: String,
+    pub name_token: Vec<u8>,
+    pub body: Vec<u8>,
+    pub digest: Vec<u8>,
+}
+
+pub async fn list_live_outputs(tx: &mut WorkspaceTx<'_>, state_id: Uuid) -> Result<Vec<LiveOutput>, Error> {
+    let rows = sqlx::query!(
+        r#"
+            SELECT name, body_digest
+            FROM outputs
+            WHERE workspace_id = $1 AND state_id = $2 AND dies_seq IS NULL
+            ORDER BY name
+        "#,
+        tx.workspace().as_str(),
+        state_id,
+    )
+    .fetch_all(tx.conn())
+    .await?;
+    rows.into_iter().map(|row| Ok(LiveOutput { name: row.name, digest: digest(&row.body_digest)? })).collect()
+}
+
+/// Ends the life of live outputs; every one must be live.
+pub async fn close_outputs(
+    tx: &mut WorkspaceTx<'_>,
+    state_id: Uuid,
+    seq: i64,
+    names: &[String],
+) -> Result<(), Error> {
+    if names.is_empty() {
+        return Ok(());
+    }
+    let closed = sqlx::query!(
+        r#"
+            UPDATE outputs
+            SET dies_seq = $3
+            WHERE workspace_id = $1 AND state_id = $2 AND dies_seq IS NULL AND name = ANY ($4)
+        "#,
+        tx.workspace().as_str(),
+        state_id,
+        seq,
+        names,
+    )
+    .execute(tx.conn())
+    .await?
+    .rows_affected();
+    if closed == names.len() as u64 {
+        Ok(())
+    } else {
+        Err(Error::Conflict("the outputs of the head are not those compared with"))
+    }
+}
+
+pub async fn insert_outputs(
+    tx: &mut WorkspaceTx<'_>,
+    state_id: Uuid,
+    seq: i64,
+    outputs: &[NewOutput<'_>],
+) -> Result<(), Error> {
+    if outputs.is_empty() {
+        return Ok(());
+    }
+    let names: Vec<&str> = outputs.iter().map(|output| output.name).collect();
+    let tokens: Vec<&[u8]> = outputs.iter().map(|output| output.name_token).collect();
+    let bodies: Vec<&[u8]> = outputs.iter().map(|output| output.body).collect();
+    let digests: Vec<&[u8]> = outputs.iter().map(|output| output.digest.as_slice()).collect();
+    sqlx::query!(
+        r#"
+            INSERT INTO outputs (workspace_id, state_id, born_seq, name, name_token, body, body_digest)
+            SELECT $1, $2, $3, u.name, u.token, u.body, u.digest
+            FROM unnest($4::text[], $5::bytea[], $6::bytea[], $7::bytea[]) AS u (name, token, body, digest)
+        "#,
+        tx.workspace().as_str(),
+        state_id,
+        seq,
+        &names as &[&str],
+        &tokens as &[&[u8]],
+        &bodies as &[&[u8]],
+        &digests as &[&[u8]],
+    )
+    .execute(tx.conn())
+    .await?;
+    Ok(())
+}
+
+/// All outputs of version `seq`, by name.
+pub async fn outputs_at(tx: &mut WorkspaceTx<'_>, state_id: Uuid, seq: i64) -> Result<Vec<OutputRow>, Error> {
+    let rows = sqlx::query_as!(
+        OutputRow,
+        r#"
+            SELECT name, name_token, body, body_digest AS digest
+            FROM outputs
+            WHERE workspace_id = $1 AND state_id = $2
+              AND born_seq <= $3 AND (dies_seq IS NULL OR dies_seq > $3)
+            ORDER BY name
+        "#,
+        tx.workspace().as_str(),
+        state_id,
+        seq,
+    )
+    .fetch_all(tx.conn())
+    .await?;
+    Ok(rows)
+}

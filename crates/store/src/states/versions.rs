@@ -1,0 +1,365 @@
+//! Versions: one immutable entry of a state's history each.
+
+use chrono::{DateTime, Utc};
+use protocol::{EnvironmentId, StateName};
+use uuid::Uuid;
+
+use super::identity::Lifecycle;
+use crate::{Error, WorkspaceTx, text::without_nul};
+
+/// How a version's bytes are held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// Rendered from rows.
+    Rows,
+    /// Rows, and the posted bytes beside them because rendering does not give those.
+    Kept,
+    /// Only the posted bytes.
+    Opaque,
+}
+
+impl Form {
+    fn parse(text: &str) -> Result<Self, Error> {
+        match text {
+            "rows" => Ok(Self::Rows),
+            "kept" => Ok(Self::Kept),
+            "opaque" => Ok(Self::Opaque),
+            other => Err(Error::impossible_row("state_versions.form", other)),
+        }
+    }
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Rows => "rows",
+            Self::Kept => "kept",
+            Self::Opaque => "opaque",
+        }
+    }
+}
+
+/// What made a version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Source {
+    Terraform,
+    Import,
+    Rollback,
+}
+
+impl Source {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Terraform => "terraform",
+            Self::Import => "import",
+            Self::Rollback => "rollback",
+        }
+    }
+}
+
+/// A version as it is recorded.
+#[derive(Debug, Clone)]
+pub struct Version {
+    pub seq: i64,
+    pub id: Uuid,
+    /// Decimal digits of a u64; `None` where the document shows none.
+    pub serial: Option<String>,
+    pub lineage: Option<String>,
+    pub terraform_version: Option<String>,
+    pub source: String,
+    pub created_at: DateTime<Utc>,
+    pub created_by: String,
+    pub forced: bool,
+    pub unlocked: bool,
+    pub form: Form,
+    pub opaque_reason: Option<String>,
+    pub header: Option<Vec<u8>>,
+    pub rows_digest: Vec<u8>,
+    pub sha256: Option<Vec<u8>>,
+    pub byte_size: Option<i64>,
+    pub instance_count: i64,
+    pub rows_changed: i64,
+}
+
+/// A state by name together with its newest version.
+#[derive(Debug, Clone)]
+pub struct Head {
+    pub state_id: Uuid,
+    pub name: String,
+    pub lifecycle: Lifecycle,
+    pub version: Option<Version>,
+}
+
+/// How a caller names a version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum VersionRef {
+    Head,
+    Seq(i64),
+    /// So many versions before the head.
+    Back(i64),
+    Id(Uuid),
+}
+
+/// What a write records of its new version.
+#[derive(Debug, Clone)]
+pub struct NewVersion<'a> {
+    pub state_id: Uuid,
+    pub seq: i64,
+    pub id: Uuid,
+    pub serial: Option<u64>,
+    pub lineage: Option<&'a str>,
+    pub terraform_version: Option<&'a str>,
+    pub source: Source,
+    pub created_by: &'a str,
+    pub principal_id: &'a str,
+    pub reservation: Option<(Uuid, i64)>,
+    pub forced: bool,
+    pub unlocked: bool,
+    pub form: Form,
+    pub opaque_reason: Option<&'a str>,
+    pub header: Option<&'a [u8]>,
+    pub rows_digest: &'a [u8],
+    pub sha256: Option<&'a [u8]>,
+    pub byte_size: Option<i64>,
+    pub instance_count: i64,
+    pub rows_changed: i64,
+}
+
+/// One row as every query of this module selects it.
+struct VersionRow {
+    seq: i64,
+    id: Uuid,
+    serial: Option<String>,
+    lineage: Option<String>,
+    terraform_version: Option<String>,
+    source: String,
+    created_at: DateTime<Utc>,
+    created_by: String,
+    forced: bool,
+    unlocked: bool,
+    form: String,
+    opaque_reason: Option<String>,
+    header: Option<Vec<u8>>,
+    rows_digest: Vec<u8>,
+    sha256: Option<Vec<u8>>,
+    byte_size: Option<i64>,
+    instance_count: i64,
+    rows_changed: i64,
+}
+
+impl TryFrom<VersionRow> for Version {
+    type Error = Error;
+
+    fn try_from(row: VersionRow) -> Result<Self, Error> {
+        Ok(Self {
+            form: Form::parse(&row.form)?,
+            seq: row.seq,
+            id: row.id,
+            serial: row.serial,
+            lineage: row.lineage,
+            terraform_version: row.terraform_version,
+            source: row.source,
+            created_at: row.created_at,
+            created_by: row.created_by,
+            forced: row.forced,
+            unlocked: row.unlocked,
+            opaque_reason: row.opaque_reason,
+            header: row.header,
+            rows_digest: row.rows_digest,
+            sha256: row.sha256,
+            byte_size: row.byte_size,
+            instance_count: row.instance_count,
+            rows_changed: row.rows_changed,
+        })
+    }
+}
+
+/// The state of this name and its newest version, in one statement: the hot read.
+pub async fn find_head(
+    tx: &mut WorkspaceTx<'_>,
+    environment: &EnvironmentId,
+    name: &StateName,
+) -> Result<Option<Head>, Error> {
+    let row = sqlx::query!(
+        r#"
+            SELECT s.id AS state_id, s.name, s.lifecycle,
+                   v.seq AS "seq?", v.id AS "id?", v.serial::text AS "serial?", v.lineage AS "lineage?",
+                   v.terraform_version AS "terraform_version?", v.source AS "source?",
+                   v.created_at AS "created_at?", v.created_by AS "created_by?", v.forced AS "forced?",
+                   v.unlocked AS "unlocked?", v.form AS "form?", v.opaque_reason AS "opaque_reason?",
+                   v.header AS "header?", v.rows_digest AS "rows_digest?", v.sha256 AS "sha256?",
+                   v.byte_size AS "byte_size?", v.instance_count AS "instance_count?",
+                   v.rows_changed AS "rows_changed?"
+            FROM states s
+            LEFT JOIN state_versions v
+                   ON v.workspace_id = s.workspace_id AND v.state_id = s.id AND v.seq = s.head_seq
+            WHERE s.workspace_id = $1 AND s.environment_id = $2 AND lower(s.name) = lower($3)
+              AND s.lifecycle <> 'deleted'
+        "#,
+        tx.workspace().as_str(),
+        environment.as_str(),
+        name.as_str(),
+    )
+    .fetch_optional(tx.conn())
+    .await?;
+    let Some(row) = row else { return Ok(None) };
+    let version = match (row.seq, row.id, row.source, row.created_at, row.created_by, row.form, row.rows_digest) {
+        (Some(seq), Some(id), Some(source), Some(created_at), Some(created_by), Some(form), Some(rows_digest)) => {
+            let version = VersionRow {
+                seq,
+                id,
+                serial: row.serial,
+                lineage: row.lineage,
+                terraform_version: row.terraform_version,
+                source,
+                created_at,
+                created_by,
+                forced: row.forced.unwrap_or_default(),
+                unlocked: row.unlocked.unwrap_or_default(),
+                form,
+                opaque_reason: row.opaque_reason,
+                header: row.header,
+                rows_digest,
+                sha256: row.sha256,
+                byte_size: row.byte_size,
+                instance_count: row.instance_count.unwrap_or_default(),
+                rows_changed: row.rows_changed.unwrap_or_default(),
+            };
+            Some(Version::try_from(version)?)
+        }
+        _ => None,
+    };
+    Ok(Some(Head { state_id: row.state_id, name: row.name, lifecycle: Lifecycle::parse(&row.lifecycle)?, version }))
+}
+
+/// One version of a state.
+pub async fn find_version(
+    tx: &mut WorkspaceTx<'_>,
+    state_id: Uuid,
+    wanted: VersionRef,
+) -> Result<Option<Version>, Error> {
+    let (seq, back, id) = match wanted {
+        VersionRef::Head => (None, Some(0), None),
+        VersionRef::Seq(seq) => (Some(seq), None, None),
+        VersionRef::Back(back) => (None, Some(back), None),
+        VersionRef::Id(id) => (None, None, Some(id)),
+    };
+    let row = sqlx::query_as!(
+        VersionRow,
+        r#"
+            SELECT seq, id, serial::text AS "serial", lineage, terraform_version, source, created_at,
+                   created_by, forced, unlocked, form, opaque_reason, header, rows_digest, sha256,
+                   byte_size, instance_count, rows_changed
+            FROM state_versions
+            WHERE workspace_id = $1 AND state_id = $2
+              AND ($3::bigint IS NULL OR seq = $3) AND ($4::uuid IS NULL OR id = $4)
+            ORDER BY seq DESC
+            OFFSET coalesce($5::bigint, 0)
+            LIMIT 1
+        "#,
+        tx.workspace().as_str(),
+        state_id,
+        seq,
+        id,
+        back,
+    )
+    .fetch_optional(tx.conn())
+    .await?;
+    row.map(Version::try_from).transpose()
+}
+
+/// Versions before `before` (`None`: from the head), newest first; headers are left out.
+pub async fn list_versions(
+    tx: &mut WorkspaceTx<'_>,
+    state_id: Uuid,
+    before: Option<i64>,
+    limit: i64,
+) -> Result<Vec<Version>, Error> {
+    let rows = sqlx::query_as!(
+        VersionRow,
+        r#"
+            SELECT seq, id, serial::text AS "serial", lineage, terraform_version, source, created_at,
+                   created_by, forced, unlocked, form, opaque_reason, NULL::bytea AS "header",
+                   rows_digest, sha256, byte_size, instance_count, rows_changed
+            FROM state_versions
+            WHERE workspace_id = $1 AND state_id = $2 AND ($3::bigint IS NULL OR seq < $3)
+            ORDER BY seq DESC
+            LIMIT $4
+        "#,
+        tx.workspace().as_str(),
+        state_id,
+        before,
+        limit,
+    )
+    .fetch_all(tx.conn())
+    .await?;
+    rows.into_iter().map(Version::try_from).collect()
+}
+
+/// Adds a version. The caller holds the state's row and moves the head in the same transaction.
+pub async fn insert_version(tx: &mut WorkspaceTx<'_>, version: &NewVersion<'_>) -> Result<DateTime<Utc>, Error> {
+    let serial = version.serial.map(|serial| serial.to_string());
+    let lineage = version.lineage.map(without_nul);
+    let terraform_version = version.terraform_version.map(without_nul);
+    let created_at = sqlx::query_scalar!(
+        r#"
+            INSERT INTO state_versions (
+                workspace_id, state_id, seq, id, serial, lineage, terraform_version, source, created_by,
+                principal_id, reservation_id, token, incarnation, forced, unlocked, form, opaque_reason,
+                header, rows_digest, sha256, byte_size, instance_count, rows_changed
+            )
+            SELECT $1, $2, $3, $4, $5::text::numeric, $6, $7, $8, $9, $10, $11, $12, incarnation, $13,
+                   $14, $15, $16, $17, $18, $19, $20, $21, $22
+            FROM lock_service
+            RETURNING created_at
+        "#,
+        tx.workspace().as_str(),
+        version.state_id,
+        version.seq,
+        version.id,
+        serial,
+        lineage.as_deref(),
+        terraform_version.as_deref(),
+        version.source.as_str(),
+        version.created_by,
+        version.principal_id,
+        version.reservation.map(|(id, _)| id),
+        version.reservation.map(|(_, token)| token),
+        version.forced,
+        version.unlocked,
+        version.form.as_str(),
+        version.opaque_reason,
+        version.header,
+        version.rows_digest,
+        version.sha256,
+        version.byte_size,
+        version.instance_count,
+        version.rows_changed,
+    )
+    .fetch_one(tx.conn())
+    .await?;
+    Ok(created_at)
+}
+
+/// Records what a version's document hashes to, once it has been rendered for the first time.
+pub async fn set_document_digest(
+    tx: &mut WorkspaceTx<'_>,
+    state_id: Uuid,
+    seq: i64,
+    sha256: &[u8],
+    byte_size: i64,
+) -> Result<(), Error> {
+    sqlx::query!(
+        r#"
+            UPDATE state_versions
+            SET sha256 = $4, byte_size = $5
+            WHERE workspace_id = $1 AND state_id = $2 AND seq = $3 AND sha256 IS NULL
+        "#,
+        tx.workspace().as_str(),
+        state_id,
+        seq,
+        sha256,
+        byte_size,
+    )
+    .execute(tx.conn())
+    .await?;
+    Ok(())
+}
