@@ -1,0 +1,423 @@
+//! Reading `resources`: blocks, and a row for each of their instances.
+
+use std::borrow::Cow;
+
+use super::hashing::{Hasher, Job};
+use super::{Block, Instance, MAX_ROWS, RowKind, read_key};
+use crate::address::{Mode, ModulePath, is_identifier};
+use crate::json::{ScanError, Scanner, decode_string, folds_to};
+use crate::refusal::Refusal;
+use crate::{Digest, instance_digest, ord};
+
+/// The members of a block that Terraform knows.
+const BLOCK_FIELDS: [&str; 7] = [
+    "module",
+    "mode",
+    "type",
+    "name",
+    "each",
+    "provider",
+    "instances",
+];
+
+/// The members of an instance that Terraform or OpenTofu knows.
+const INSTANCE_FIELDS: [&str; 15] = [
+    "index_key",
+    "status",
+    "deposed",
+    "provider",
+    "schema_version",
+    "attributes",
+    "attributes_flat",
+    "sensitive_attributes",
+    "identity_schema_version",
+    "identity",
+    "private",
+    "dependencies",
+    "depends_on",
+    "create_before_destroy",
+    "skip_destroy",
+];
+
+/// Rows in the order they were read, their digests still with the hasher.
+#[derive(Default)]
+pub(super) struct Resources<'a> {
+    blocks: Vec<Block<'a>>,
+    rows: Vec<Instance<'a>>,
+    /// Digests that replace the hasher's: the block's text was not complete when it got the row.
+    late: Vec<(usize, Digest)>,
+    too_many: bool,
+}
+
+/// One block while its members are read.
+#[derive(Default)]
+struct Draft<'a> {
+    module: Option<&'a [u8]>,
+    mode: Option<&'a [u8]>,
+    kind: Option<&'a [u8]>,
+    name: Option<&'a [u8]>,
+    provider: Option<&'a [u8]>,
+    /// Byte ranges of the members before and after `instances`.
+    before: Option<(usize, usize)>,
+    after: Option<(usize, usize)>,
+    has_instances: bool,
+    first_row: usize,
+}
+
+impl<'a> Resources<'a> {
+    /// Rows read; one more than [`MAX_ROWS`] when there were too many.
+    pub(super) fn len(&self) -> usize {
+        if self.too_many {
+            MAX_ROWS + 1
+        } else {
+            self.rows.len()
+        }
+    }
+
+    /// Reads the array. Returns what keeps it from being rows, if anything does; the rest is then
+    /// only validated.
+    pub(super) fn read(
+        &mut self,
+        scanner: &mut Scanner<'a>,
+        hasher: &mut Hasher<'a>,
+    ) -> Result<Option<String>, ScanError> {
+        let mut problem = None;
+        let mut more = scanner.open(b'[')?;
+        while more {
+            if problem.is_some() || self.too_many {
+                scanner.value()?;
+            } else if scanner.peek() == Some(b'{') {
+                problem = self.block(scanner, hasher)?;
+            } else {
+                scanner.value()?;
+                problem = Some("an element of resources is no object".to_owned());
+            }
+            more = scanner.another(b'[')?;
+        }
+        Ok(problem)
+    }
+
+    fn block(
+        &mut self,
+        scanner: &mut Scanner<'a>,
+        hasher: &mut Hasher<'a>,
+    ) -> Result<Option<String>, ScanError> {
+        let mut draft = Draft {
+            first_row: self.rows.len(),
+            ..Draft::default()
+        };
+        let mut problem = None;
+        let mut more = scanner.open(b'{')?;
+        while more {
+            scanner.peek();
+            let start = scanner.pos();
+            let name = scanner.name()?;
+            if name == b"\"instances\"" {
+                if draft.has_instances {
+                    problem = Some("a resource has instances twice".to_owned());
+                }
+                draft.has_instances = true;
+                let text = draft.text(scanner.bytes());
+                let found = self.instances(scanner, hasher, Digest::of(&text))?;
+                problem = problem.or(found);
+            } else {
+                let value = scanner.value()?;
+                let range = if draft.has_instances {
+                    &mut draft.after
+                } else {
+                    &mut draft.before
+                };
+                *range = Some((range.map_or(start, |(first, _)| first), scanner.pos()));
+                problem = problem.or(draft.member(name, value));
+            }
+            more = scanner.another(b'{')?;
+        }
+        if problem.is_some() {
+            return Ok(problem);
+        }
+        Ok(self.finish_block(draft, scanner.bytes(), hasher).err())
+    }
+
+    fn instances(
+        &mut self,
+        scanner: &mut Scanner<'a>,
+        hasher: &mut Hasher<'a>,
+        block: Digest,
+    ) -> Result<Option<String>, ScanError> {
+        if scanner.peek() != Some(b'[') {
+            let value = scanner.value()?;
+            return Ok((value != b"null").then(|| "instances is no array".to_owned()));
+        }
+        let mut problem = None;
+        let mut more = scanner.open(b'[')?;
+        while more {
+            if scanner.peek() != Some(b'{') {
+                scanner.value()?;
+                problem = Some("an instance is no object".to_owned());
+            } else if self.rows.len() >= MAX_ROWS {
+                self.too_many = true;
+                scanner.value()?;
+            } else {
+                let (row, found) = self.instance(scanner)?;
+                problem = problem.or(found);
+                if let Cow::Borrowed(body) = row.body {
+                    hasher.push(Job { block, body });
+                }
+                self.rows.push(row);
+            }
+            more = scanner.another(b'[')?;
+        }
+        Ok(problem)
+    }
+
+    fn instance(
+        &self,
+        scanner: &mut Scanner<'a>,
+    ) -> Result<(Instance<'a>, Option<String>), ScanError> {
+        let (mut index_key, mut deposed) = (None, None);
+        let mut problem = None;
+        let start = scanner.pos();
+        let mut more = scanner.open(b'{')?;
+        while more {
+            let name = scanner.name()?;
+            let value = scanner.value()?;
+            more = scanner.another(b'{')?;
+            match name {
+                b"\"index_key\"" => index_key = (value != b"null").then_some(value),
+                b"\"deposed\"" if value != b"null" => deposed = Some(value),
+                b"\"schema_version\""
+                | b"\"attributes\""
+                | b"\"sensitive_attributes\""
+                | b"\"identity_schema_version\""
+                | b"\"identity\""
+                | b"\"private\""
+                | b"\"dependencies\""
+                | b"\"create_before_destroy\""
+                | b"\"status\"" => {}
+                _ if problem.is_none() => problem = misspelled(name, &INSTANCE_FIELDS),
+                _ => {}
+            }
+        }
+        let body = &scanner.bytes()[start..scanner.pos()];
+        let deposed = match deposed.map(decode_string) {
+            None => None,
+            Some(Some(text)) if text.is_empty() => None,
+            // Terraform insists on eight bytes.
+            Some(Some(text)) if text.len() == 8 && !text.contains('\0') => Some(text),
+            Some(_) => {
+                problem = Some("a deposed key is not eight characters long".to_owned());
+                None
+            }
+        };
+        let kind = if deposed.is_some() {
+            RowKind::Deposed
+        } else {
+            RowKind::Current
+        };
+        let row = Instance {
+            ord: Box::default(),
+            kind,
+            // The number of blocks is bounded by that of rows.
+            block: u32::try_from(self.blocks.len()).unwrap_or(u32::MAX),
+            index_key,
+            deposed,
+            body: Cow::Borrowed(body),
+            digest: Digest([0; 32]),
+        };
+        Ok((row, problem))
+    }
+
+    /// Makes the block and gives its rows their place. `Err` says why it cannot be rows.
+    fn finish_block(
+        &mut self,
+        draft: Draft<'a>,
+        bytes: &'a [u8],
+        hasher: &mut Hasher<'a>,
+    ) -> Result<(), String> {
+        let text = draft.text(bytes);
+        let block = draft.block(text)?;
+        if self.rows.len() == draft.first_row {
+            if self.rows.len() >= MAX_ROWS {
+                self.too_many = true;
+                return Ok(());
+            }
+            hasher.push(Job {
+                block: block.digest,
+                body: b"",
+            });
+            self.rows.push(Instance {
+                ord: Box::default(),
+                kind: RowKind::Shell,
+                block: u32::try_from(self.blocks.len()).unwrap_or(u32::MAX),
+                index_key: None,
+                deposed: None,
+                body: Cow::Borrowed(b""),
+                digest: Digest([0; 32]),
+            });
+        }
+        let prefix = ord::block_prefix(&block.module, block.mode, &block.kind, &block.name);
+        for (place, row) in self.rows.iter_mut().enumerate().skip(draft.first_row) {
+            if draft.after.is_some() && row.kind != RowKind::Shell {
+                self.late
+                    .push((place, instance_digest(&block.digest, &row.body)));
+            }
+            if row.kind == RowKind::Shell {
+                row.ord = ord::shell(&prefix);
+                continue;
+            }
+            let key = row
+                .index_key
+                .map(|token| read_key(token).ok_or(token))
+                .transpose();
+            let key = key.map_err(|token| {
+                format!(
+                    "the instance key {} is unusable",
+                    String::from_utf8_lossy(token)
+                )
+            })?;
+            row.ord = ord::instance(&prefix, key.as_ref(), row.deposed.as_deref());
+        }
+        self.blocks.push(block);
+        Ok(())
+    }
+
+    /// The blocks and the rows, sorted and with their digests.
+    pub(super) fn into_rows(
+        mut self,
+        digests: &[Digest],
+    ) -> Result<(Vec<Block<'a>>, Vec<Instance<'a>>), Refusal> {
+        for (row, digest) in self.rows.iter_mut().zip(digests) {
+            row.digest = *digest;
+        }
+        for (place, digest) in self.late {
+            self.rows[place].digest = digest;
+        }
+        let mut rows = self.rows;
+        if !rows.is_sorted_by(|a, b| a.ord < b.ord) {
+            rows.sort_by(|a, b| a.ord.cmp(&b.ord));
+            drop_needless_shells(&mut rows);
+            if let Some(pair) = rows.array_windows().find(|[a, b]| a.ord == b.ord) {
+                return Err(Refusal::DuplicateAddress {
+                    address: shown(&self.blocks, &pair[0]),
+                });
+            }
+        }
+        Ok((self.blocks, rows))
+    }
+}
+
+/// Terraform merges blocks of one resource, so a shell beside other rows of it says nothing.
+fn drop_needless_shells(rows: &mut Vec<Instance<'_>>) {
+    let mut next: Option<Box<[u8]>> = None;
+    let mut keep = vec![true; rows.len()];
+    for (row, keep) in rows.iter().zip(&mut keep).rev() {
+        if row.kind == RowKind::Shell {
+            // A shell's place is that of its block and one byte.
+            let prefix = &row.ord[..row.ord.len() - 1];
+            *keep = !next.as_ref().is_some_and(|next| next.starts_with(prefix));
+        }
+        next = Some(row.ord.clone());
+    }
+    let mut keep = keep.into_iter();
+    rows.retain(|_| keep.next().unwrap_or(true));
+}
+
+fn shown(blocks: &[Block<'_>], row: &Instance<'_>) -> String {
+    let block = &blocks[row.block as usize];
+    let address = crate::Address {
+        module: block.module_path.0.clone(),
+        mode: block.mode,
+        kind: block.kind.clone(),
+        name: block.name.clone(),
+        key: row.index_key.and_then(read_key),
+    };
+    match &row.deposed {
+        Some(deposed) => format!("{address} (deposed object {deposed})"),
+        None => address.to_string(),
+    }
+}
+
+impl<'a> Draft<'a> {
+    fn member(&mut self, name: &'a [u8], value: &'a [u8]) -> Option<String> {
+        let field = match name {
+            b"\"module\"" => &mut self.module,
+            b"\"mode\"" => &mut self.mode,
+            b"\"type\"" => &mut self.kind,
+            b"\"name\"" => &mut self.name,
+            b"\"provider\"" => &mut self.provider,
+            _ => return misspelled(name, &BLOCK_FIELDS),
+        };
+        // Null leaves a text as it was.
+        if value != b"null" {
+            *field = Some(value);
+        }
+        None
+    }
+
+    /// The members read so far, without `instances`.
+    fn text(&self, bytes: &'a [u8]) -> Cow<'a, [u8]> {
+        let span = |(start, end): (usize, usize)| &bytes[start..end];
+        match (self.before.map(span), self.after.map(span)) {
+            (None, None) => Cow::Borrowed(b""),
+            (Some(only), None) | (None, Some(only)) => Cow::Borrowed(only),
+            (Some(before), Some(after)) => Cow::Owned([before, b",\n      ", after].concat()),
+        }
+    }
+
+    fn block(&self, text: Cow<'a, [u8]>) -> Result<Block<'a>, String> {
+        let read = |token: Option<&'a [u8]>, what: &str| match token {
+            None => Ok(None),
+            Some(token) => match decode_string(token) {
+                Some(text) if !text.contains('\0') => Ok(Some(text.into_owned())),
+                _ => Err(format!("a resource has an unusable {what}")),
+            },
+        };
+        let identifier = |token: Option<&'a [u8]>, what: &str| {
+            let text = read(token, what)?.unwrap_or_default();
+            if is_identifier(&text) {
+                Ok(text)
+            } else {
+                Err(format!("{text:?} is no resource {what}"))
+            }
+        };
+        let kind = identifier(self.kind, "type")?;
+        let name = identifier(self.name, "name")?;
+        let mode: Mode = read(self.mode, "mode")?
+            .unwrap_or_default()
+            .parse()
+            .map_err(|_| format!("{kind}.{name} has an unknown mode"))?;
+        // Printed, the address of such a resource would read as something else.
+        if mode == Mode::Managed && (kind == "data" || kind == "module") {
+            return Err(format!("{kind:?} is no resource type"));
+        }
+        let module_text = match self.module.map(decode_string) {
+            None => Cow::Borrowed(""),
+            Some(text) => text.ok_or("a resource has an unusable module")?,
+        };
+        let module_path: ModulePath = module_text
+            .parse()
+            .map_err(|error| format!("{module_text:?} is no module address: {error}"))?;
+        Ok(Block {
+            module: module_path.to_string(),
+            module_path,
+            mode,
+            kind,
+            name,
+            provider: read(self.provider, "provider")?,
+            digest: Digest::of(&text),
+            text,
+        })
+    }
+}
+
+/// A name Terraform would take for one of `fields` although it is spelled otherwise. Rows are
+/// found by exact names, so such a document is kept whole.
+fn misspelled(name: &[u8], fields: &[&str]) -> Option<String> {
+    let decoded = decode_string(name)?;
+    // An escape inside a known name decodes to it exactly, yet is no exact spelling.
+    let exact = |field: &str| name.len() == field.len() + 2 && decoded == field;
+    fields
+        .iter()
+        .find(|field| folds_to(&decoded, field) && !exact(field))
+        .map(|field| format!("{field} is spelled {}", String::from_utf8_lossy(name)))
+}
