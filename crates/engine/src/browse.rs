@@ -124,7 +124,7 @@ impl Engine {
         &self,
         caller: &Caller,
         name: &StateName,
-    ) -> Result<(WorkspaceTx<'_>, store::State), EngineError> {
+    ) -> Result<(WorkspaceTx, store::State), EngineError> {
         let mut tx = self.begin_read(caller).await?;
         let state = store::find_state(&mut tx, caller.environment(), name).await?.ok_or(EngineError::NoState)?;
         same_spelling(&state, name)?;
@@ -134,7 +134,7 @@ impl Engine {
 
 /// A version that has rows to speak of.
 async fn rows_version(
-    tx: &mut WorkspaceTx<'_>,
+    tx: &mut WorkspaceTx,
     state: &store::State,
     wanted: VersionRef,
 ) -> Result<Version, EngineError> {

@@ -26,22 +26,35 @@ impl Engine {
     /// The data key of the caller's workspace.
     pub(crate) async fn data_key(
         &self,
-        tx: &mut WorkspaceTx<'_>,
+        tx: &mut WorkspaceTx,
         caller: &Caller,
     ) -> Result<SealingKey, EngineError> {
         if let Some(key) = self.data_keys.unwrapped.get(caller.workspace()) {
             return Ok(key);
         }
-        let wrapped = store::wrapped_key(tx).await?;
+        let wrapped = match store::wrapped_key(tx).await? {
+            Some(wrapped) => wrapped,
+            None => self.first_key(caller).await?,
+        };
         let key = self.data_keys.deployment.unwrap(caller.workspace(), &wrapped)?;
         self.data_keys.unwrapped.insert(caller.workspace().clone(), key.clone());
         Ok(key)
     }
 
+    /// Makes the workspace's data key, in a transaction of its own: whatever the caller's does, the key that
+    /// may already be in memory elsewhere must stay.
+    async fn first_key(&self, caller: &Caller) -> Result<Vec<u8>, EngineError> {
+        let new = self.data_keys.deployment.new_data_key(caller.workspace())?;
+        let mut tx = self.begin(caller).await?;
+        let adopted = store::adopt_wrapped_key(&mut tx, &new).await?;
+        tx.commit().await?;
+        Ok(adopted)
+    }
+
     /// Compresses and seals a document for its place.
     pub(crate) async fn pack_document(
         &self,
-        tx: &mut WorkspaceTx<'_>,
+        tx: &mut WorkspaceTx,
         caller: &Caller,
         state: Uuid,
         seq: i64,
@@ -49,13 +62,13 @@ impl Engine {
     ) -> Result<Vec<u8>, EngineError> {
         let key = self.data_key(tx, caller).await?;
         let place = SealedPlace { workspace: caller.workspace(), state, seq, kind: SealedKind::Document };
-        Ok(tokio::task::block_in_place(|| key.pack(&place, store::random_nonce(), body))?)
+        Ok(tokio::task::block_in_place(|| key.pack(&place, body))?)
     }
 
     /// Keeps the body of a write that came too late.
     pub(crate) async fn keep_result(
         &self,
-        tx: &mut WorkspaceTx<'_>,
+        tx: &mut WorkspaceTx,
         caller: &Caller,
         late: &Reservation,
         body: &Bytes,
@@ -68,7 +81,7 @@ impl Engine {
             seq: late.base_seq,
             kind: SealedKind::KeptResult,
         };
-        let packed = tokio::task::block_in_place(|| key.pack(&place, store::random_nonce(), body))?;
+        let packed = tokio::task::block_in_place(|| key.pack(&place, body))?;
         store::keep_result(
             tx,
             &KeptResult {

@@ -20,7 +20,7 @@ mod write;
 
 use std::sync::Arc;
 
-use store::{Db, WorkspaceTx};
+use store::{Db, LockPolicy, WorkspaceTx};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 pub use browse::Status;
@@ -43,7 +43,7 @@ const LARGE_DOCUMENT_BYTES: usize = 4 * 1024 * 1024;
 #[derive(Clone)]
 pub struct Engine(Arc<Inner>);
 
-pub(crate) struct Inner {
+pub struct Inner {
     db: Db,
     documents: Documents,
     data_keys: DataKeys,
@@ -73,12 +73,17 @@ impl Engine {
         }))
     }
 
-    async fn begin(&self, caller: &Caller) -> Result<WorkspaceTx<'static>, store::Error> {
+    async fn begin(&self, caller: &Caller) -> Result<WorkspaceTx, store::Error> {
         self.db.begin(caller.workspace()).await
     }
 
-    async fn begin_read(&self, caller: &Caller) -> Result<WorkspaceTx<'static>, store::Error> {
+    async fn begin_read(&self, caller: &Caller) -> Result<WorkspaceTx, store::Error> {
         self.db.begin_read(caller.workspace()).await
+    }
+
+    /// What the caller's environment demands of writes and locks.
+    async fn lock_policy(&self, tx: &mut WorkspaceTx, caller: &Caller) -> Result<LockPolicy, store::Error> {
+        store::lock_policy(tx, caller.environment()).await
     }
 
     /// Waits for a place among the large documents being worked on; small ones need none.

@@ -19,11 +19,11 @@ impl Engine {
         let state = store::find_state(&mut tx, caller.environment(), name).await?.ok_or(EngineError::NoState)?;
         same_spelling(&state, name)?;
         store::lock_ledger(&mut tx, state.id).await?;
-        end_due(&mut tx, caller, state.id).await?;
+        end_due(&mut tx, caller, &state).await?;
         let active = store::list_active(&mut tx, state.id).await?;
         match (lock, active.first()) {
             (WriteLock::None, None) => {
-                if self.requires_locks(&mut tx, caller).await? {
+                if self.lock_policy(&mut tx, caller).await?.require_locks {
                     return Err(EngineError::LockRequired);
                 }
             }
@@ -39,7 +39,7 @@ impl Engine {
         }
         store::lock_state(&mut tx, state.id).await?;
         store::delete_state(&mut tx, state.id).await?;
-        audit::record(&mut tx, caller, &state, audit::What::Deleted).await?;
+        audit::record(&mut tx, caller, state.id, &state.name, audit::What::Deleted).await?;
         Ok(tx.commit().await?)
     }
 
@@ -67,14 +67,14 @@ impl Engine {
         let id = id.ok_or(EngineError::NoState)?;
         let state = store::lock_state(&mut tx, id).await?;
         store::undelete_state(&mut tx, id).await?;
-        audit::record(&mut tx, caller, &state, audit::What::Undeleted).await?;
+        audit::record(&mut tx, caller, state.id, &state.name, audit::What::Undeleted).await?;
         tx.commit().await?;
         Ok(id)
     }
 
     async fn latest_written(
         &self,
-        tx: &mut store::WorkspaceTx<'_>,
+        tx: &mut store::WorkspaceTx,
         deleted: Vec<Uuid>,
     ) -> Result<Option<Uuid>, EngineError> {
         for id in deleted {

@@ -6,7 +6,6 @@
 
 use protocol::{LockInfo, StateName};
 use store::{End, Lane, NewReservation, Reservation, State, WorkspaceTx};
-use uuid::Uuid;
 
 use crate::{Caller, Engine, EngineError, Holder, audit};
 
@@ -71,13 +70,13 @@ impl Engine {
             tx.commit().await?;
             return Ok(answer);
         }
-        end_due(&mut tx, caller, state.id).await?;
+        end_due(&mut tx, caller, &state).await?;
         if let Some(held) = store::list_active(&mut tx, state.id).await?.first() {
             return Err(EngineError::Locked(Box::new(holder(held))));
         }
         let state = store::lock_state(&mut tx, state.id).await?;
         let lease_seconds = match lane {
-            Lane::Terraform => self.terraform_lock_ttl(&mut tx, caller).await?,
+            Lane::Terraform => self.lock_policy(&mut tx, caller).await?.terraform_lock_ttl_seconds,
             Lane::Admin => None,
         };
         let granted = store::insert_whole_state(
@@ -93,7 +92,7 @@ impl Engine {
             },
         )
         .await?;
-        audit::record(&mut tx, caller, &state, audit::What::Locked { lock: info }).await?;
+        audit::record(&mut tx, caller, state.id, &state.name, audit::What::Locked { lock: info }).await?;
         tx.commit().await?;
         Ok(holder(&granted))
     }
@@ -154,7 +153,7 @@ impl Engine {
 
     async fn end(
         &self,
-        tx: &mut WorkspaceTx<'_>,
+        tx: &mut WorkspaceTx,
         caller: &Caller,
         state: &State,
         held: &Reservation,
@@ -177,14 +176,14 @@ impl Engine {
         } else {
             audit::What::Unlocked { lock: &broken.info }
         };
-        audit::record(tx, caller, state, what).await?;
+        audit::record(tx, caller, state.id, &state.name, what).await?;
         Ok(if by_force { Unlocked::Broken(broken) } else { Unlocked::Released })
     }
 }
 
 /// The answer to a key that was used before: the same grant while it is active, a refusal after.
 async fn known_key(
-    tx: &mut WorkspaceTx<'_>,
+    tx: &mut WorkspaceTx,
     caller: &Caller,
     state: &State,
     info: &LockInfo,
@@ -205,15 +204,15 @@ async fn known_key(
 
 /// Ends every reservation of the state whose lease and lock delay have run out, unless the service has
 /// been away lately. The caller holds the ledger.
-pub(crate) async fn end_due(tx: &mut WorkspaceTx<'_>, caller: &Caller, state_id: Uuid) -> Result<(), EngineError> {
-    let due: Vec<_> = store::list_active(tx, state_id).await?.into_iter().filter(|held| held.due).collect();
+pub(crate) async fn end_due(tx: &mut WorkspaceTx, caller: &Caller, state: &State) -> Result<(), EngineError> {
+    let due: Vec<_> = store::list_active(tx, state.id).await?.into_iter().filter(|held| held.due).collect();
     if due.is_empty() || !store::may_expire(tx).await? {
         return Ok(());
     }
     for held in due {
         store::lock_active(tx, held.id).await?;
-        store::end_reservation(tx, state_id, held.id, End::Expired, "its lease ran out").await?;
-        audit::record_expiry(tx, caller, state_id, &lock_info(&held)).await?;
+        store::end_reservation(tx, state.id, held.id, End::Expired, "its lease ran out").await?;
+        audit::record(tx, caller, state.id, &state.name, audit::What::LockExpired { lock: &lock_info(&held) }).await?;
     }
     Ok(())
 }

@@ -6,6 +6,8 @@
 //! against the version's digest before its last bytes go out: a lost or damaged row breaks the transfer
 //! and is reported, and never looks like a shorter state.
 
+use std::collections::HashMap;
+
 use bytes::Bytes;
 use futures::stream::{self, BoxStream, StreamExt as _};
 use protocol::StateName;
@@ -73,7 +75,7 @@ impl Engine {
     async fn read(
         &self,
         caller: &Caller,
-        mut tx: WorkspaceTx<'_>,
+        mut tx: WorkspaceTx,
         state: Uuid,
         version: Version,
     ) -> Result<ReadDocument, EngineError> {
@@ -102,10 +104,10 @@ impl Engine {
     }
 
     /// Bytes of a version that rendering does not give.
-    async fn read_kept(
+    pub(crate) async fn read_kept(
         &self,
         caller: &Caller,
-        tx: &mut WorkspaceTx<'_>,
+        tx: &mut WorkspaceTx,
         state: Uuid,
         version: &Version,
     ) -> Result<Bytes, EngineError> {
@@ -172,7 +174,7 @@ impl Engine {
 struct Rendering {
     state: Uuid,
     seq: i64,
-    renderer: Option<Renderer>,
+    renderer: Option<Renderer<'static, std::vec::IntoIter<(Vec<u8>, Vec<u8>)>>>,
     started: bool,
     after: Vec<u8>,
     page_rows: i64,
@@ -186,26 +188,22 @@ struct Rendering {
 
 impl Rendering {
     /// Loads what stands around the instances: header, outputs and the large header members.
-    async fn start(tx: &mut WorkspaceTx<'_>, state: Uuid, version: &Version) -> Result<Self, EngineError> {
+    async fn start(tx: &mut WorkspaceTx, state: Uuid, version: &Version) -> Result<Self, EngineError> {
         let damaged = |what| EngineError::Damaged { seq: version.seq, what };
         let header = version.header.as_deref().ok_or_else(|| damaged("its header is gone"))?;
         let header = Header::decode(header).map_err(|_| damaged("its header cannot be read"))?;
         let outputs = store::outputs_at(tx, state, version.seq).await?;
-        let digests: Vec<_> = header.part_digests().map(|digest| digest.0.to_vec()).collect();
-        let parts = store::find_parts(tx, state, &digests).await?;
-        let mut rows_digest = RowsDigest::ZERO;
+        let digests: Vec<_> = header.parts().map(|digest| digest.0.to_vec()).collect();
+        let parts: HashMap<_, _> = store::find_parts(tx, state, &digests).await?.into_iter().collect();
+        let mut rows_digest: RowsDigest = header.parts().collect();
         for output in &outputs {
             rows_digest.add(Digest(output.digest.as_slice().try_into().map_err(|_| damaged("an output's digest"))?));
         }
-        for digest in header.part_digests() {
-            rows_digest.add(*digest);
-        }
-        let parts = parts
-            .into_iter()
-            .filter_map(|(digest, body)| Some((Digest(digest.as_slice().try_into().ok()?), body)))
-            .collect();
-        let outputs = outputs.into_iter().map(|output| (output.name_token, output.body)).collect();
-        let renderer = Renderer::new(&header, outputs, parts).ok_or_else(|| damaged("a header member is gone"))?;
+        let outputs: Vec<_> = outputs.into_iter().map(|output| (output.name_token, output.body)).collect();
+        let part = |digest: &Digest| parts.get(&digest.0[..]).map(Vec::as_slice);
+        let renderer = Renderer::new(&header, outputs.into_iter(), part)
+            .map_err(|_| damaged("a header member is gone"))?
+            .into_owned();
         let page_rows = match version.byte_size {
             Some(size) if version.instance_count > 0 => {
                 (PAGE_BYTES / (size / version.instance_count).max(1)).clamp(16, 4_000)
@@ -233,7 +231,7 @@ impl Rendering {
     }
 
     /// Renders the next page onto `out`; false when it was the last, which has then been proven.
-    async fn next_page(&mut self, tx: &mut WorkspaceTx<'_>, out: &mut Vec<u8>) -> Result<bool, EngineError> {
+    async fn next_page(&mut self, tx: &mut WorkspaceTx, out: &mut Vec<u8>) -> Result<bool, EngineError> {
         let rows = store::page_of_rows(tx, self.state, self.seq, &self.after, self.page_rows).await?;
         let from = out.len();
         self.render(&rows, out)?;
@@ -260,7 +258,11 @@ impl Rendering {
             self.started = true;
         }
         for row in rows {
-            let kind = RowKind::parse(&row.kind).ok_or_else(|| damaged("a row of an unknown kind"))?;
+            let kind = match row.kind.as_str() {
+                "shell" => RowKind::Shell,
+                "deposed" => RowKind::Deposed,
+                _ => RowKind::Current,
+            };
             renderer.instance(&row.block, kind, &row.body, out);
             self.rows_digest.add(Digest(
                 row.digest.as_slice().try_into().map_err(|_| damaged("a row's digest is not 32 bytes"))?,

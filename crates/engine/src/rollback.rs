@@ -33,7 +33,7 @@ impl Engine {
         let state = store::find_state(&mut tx, caller.environment(), name).await?.ok_or(EngineError::NoState)?;
         same_spelling(&state, name)?;
         store::lock_ledger(&mut tx, state.id).await?;
-        end_due(&mut tx, caller, state.id).await?;
+        end_due(&mut tx, caller, &state).await?;
         if let Some(held) = store::list_active(&mut tx, state.id).await?.first() {
             return Err(EngineError::Locked(Box::new(holder(held))));
         }
@@ -94,7 +94,7 @@ impl Engine {
             store::insert_document(&mut tx, state.id, seq, packed).await?;
         }
         store::advance_head(&mut tx, state.id, head.seq, seq).await?;
-        audit::record(&mut tx, caller, &locked, audit::What::RolledBack { seq, head: &head, target: &target }).await?;
+        audit::record(&mut tx, caller, locked.id, &locked.name, audit::What::RolledBack { seq, head: &head, target: &target }).await?;
         tx.commit().await?;
         Ok(RolledBack { from: head, to: target, seq, serial, rows_changed })
     }

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use protocol::StateName;
 use sha2::{Digest as _, Sha256};
 use store::{Form, Head, Lane, NewInstance, NewOutput, NewVersion, Reservation, Source, Version, WorkspaceTx};
-use tfstate::{Document, Opaque, RowsDigest, State};
+use tfstate::{Document, Opaque, OpaqueReason, RowKind, State};
 use uuid::Uuid;
 
 use crate::compare::{Changes, Known, compare};
@@ -68,7 +68,7 @@ impl Engine {
 
         for _ in 1..ATTEMPTS {
             match self.try_write(caller, name, lock, &body, &sha256, &mut document, source).await {
-                Err(EngineError::Store(store::Error::Conflict(_))) => {}
+                Err(EngineError::Store(store::Error::Moved(_))) => {}
                 done => return done,
             }
         }
@@ -107,7 +107,7 @@ impl Engine {
                 if repeats {
                     return Ok(Written::Unchanged { seq: version.map_or(0, |head| head.seq) });
                 }
-                return Err(self.keep_late_body(caller, &late, body, sha256).await?);
+                return Err(self.keep_late_body(caller, name, &late, body, sha256).await?);
             }
             Err(Refusal::Other(error)) => return Err(error),
         };
@@ -120,7 +120,7 @@ impl Engine {
             }
             return Ok(Written::Unchanged { seq: head.seq });
         }
-        if matches!(right, Right::Unlocked) && self.requires_locks(&mut tx, caller).await? {
+        if matches!(right, Right::Unlocked) && self.lock_policy(&mut tx, caller).await?.require_locks {
             return Err(EngineError::LockRequired);
         }
         let facts = Facts::of(document);
@@ -136,16 +136,17 @@ impl Engine {
         };
         tx.commit().await?;
 
-        let carried = version.map_or([0; 32], |head| head.rows_digest.as_slice().try_into().unwrap_or_default());
+        let carried = version.map_or([0; 32], |head| head.rows_digest.as_slice().try_into().unwrap_or([0; 32]));
         let prepared = tokio::task::block_in_place(|| prepare(document, body, &rows, &outputs, carried));
         let births = prepared.births(document);
         let seq = base_seq + 1;
 
         let mut tx = self.begin(caller).await?;
-        let state = match state_id {
-            Some(id) => id,
-            None => store::find_or_create_state(&mut tx, caller.environment(), name).await?.id,
-        };
+        let known = store::find_or_create_state(&mut tx, caller.environment(), name).await?;
+        let state = known.id;
+        if state_id.is_some_and(|id| id != state) {
+            return Err(store::Error::Moved("the state was deleted meanwhile").into());
+        }
         let packed = if prepared.form == Form::Rows {
             None
         } else {
@@ -155,11 +156,11 @@ impl Engine {
             Right::Held(held) => match store::lock_active(&mut tx, held.id).await? {
                 Some(held) => Some(held),
                 // It ended while the body was being prepared: the next attempt sees that and keeps it.
-                None => return Err(store::Error::Conflict("the lock ended meanwhile").into()),
+                None => return Err(store::Error::Moved("the lock ended meanwhile").into()),
             },
             Right::Unlocked => {
                 store::lock_ledger(&mut tx, state).await?;
-                end_due(&mut tx, caller, state).await?;
+                end_due(&mut tx, caller, &known).await?;
                 if let Some(held) = store::list_active(&mut tx, state).await?.first() {
                     return Err(EngineError::Locked(Box::new(holder(held))));
                 }
@@ -169,7 +170,7 @@ impl Engine {
         let locked = store::lock_state(&mut tx, state).await?;
         same_spelling(&locked, name)?;
         if locked.head_seq != base_seq {
-            return Err(store::Error::Conflict("the head moved").into());
+            return Err(store::Error::Moved("the head moved").into());
         }
         if let Some(held) = &held
             && held.base_seq != base_seq
@@ -186,8 +187,8 @@ impl Engine {
                 seq,
                 id: Uuid::now_v7(),
                 serial: facts.serial,
-                lineage: facts.lineage,
-                terraform_version: facts.terraform_version,
+                lineage: facts.lineage.as_deref(),
+                terraform_version: facts.terraform_version.as_deref(),
                 source,
                 created_by: caller.display(),
                 principal_id: caller.principal().as_str(),
@@ -222,12 +223,12 @@ impl Engine {
         audit::record(
             &mut tx,
             caller,
-            &locked,
+            state,
+            &locked.name,
             audit::What::Written { seq, before: version, sha256, forced, unlocked: held.is_none(), source },
         )
         .await?;
         tx.commit().await?;
-        self.metrics.version_written(rows_changed, prepared.form);
         Ok(Written::Version { seq, serial: facts.serial, rows_changed, forced })
     }
 
@@ -235,13 +236,14 @@ impl Engine {
     async fn keep_late_body(
         &self,
         caller: &Caller,
+        name: &StateName,
         late: &Reservation,
         body: &Bytes,
         sha256: &[u8; 32],
     ) -> Result<EngineError, EngineError> {
         let mut tx = self.begin(caller).await?;
         self.keep_result(&mut tx, caller, late, body, sha256).await?;
-        audit::record_kept(&mut tx, caller, late, sha256).await?;
+        audit::record_kept(&mut tx, caller, name.as_str(), late, sha256).await?;
         tx.commit().await?;
         Ok(EngineError::LockEnded {
             info: Box::new(lock_info(late)),
@@ -266,7 +268,7 @@ impl From<store::Error> for Refusal {
 
 /// Finds what entitles this write: the lock it names, or that nobody holds the state.
 async fn find_right(
-    tx: &mut WorkspaceTx<'_>,
+    tx: &mut WorkspaceTx,
     _caller: &Caller,
     head: Option<&Head>,
     lock: WriteLock<'_>,
@@ -301,27 +303,27 @@ async fn find_right(
 }
 
 /// What a document says of itself.
-struct Facts<'a> {
+struct Facts {
     serial: Option<u64>,
-    lineage: Option<&'a str>,
-    terraform_version: Option<&'a str>,
-    ambiguous: Option<&'a str>,
+    lineage: Option<String>,
+    terraform_version: Option<String>,
+    ambiguous: Option<String>,
 }
 
-impl<'a> Facts<'a> {
-    fn of(document: &'a Document<'_>) -> Self {
+impl Facts {
+    fn of(document: &Document<'_>) -> Self {
         match document {
             Document::State(state) => Self {
                 serial: Some(state.serial),
-                lineage: Some(&state.lineage),
-                terraform_version: Some(&state.terraform_version),
-                ambiguous: state.ambiguous.as_deref(),
+                lineage: Some(state.lineage.clone()),
+                terraform_version: Some(state.terraform_version.clone()),
+                ambiguous: state.ambiguous.clone(),
             },
             Document::Opaque(opaque) => Self {
                 serial: opaque.serial,
-                lineage: opaque.lineage.as_deref(),
-                terraform_version: opaque.terraform_version.as_deref(),
-                ambiguous: opaque.ambiguous.as_deref(),
+                lineage: opaque.lineage.clone(),
+                terraform_version: opaque.terraform_version.clone(),
+                ambiguous: opaque.ambiguous.clone(),
             },
         }
     }
@@ -332,19 +334,19 @@ impl<'a> Facts<'a> {
 /// Under a lock, serial and lineage are Terraform's to judge: `state push -force` looks like any other
 /// write, so a lower serial or another lineage is accepted and marked. Without a lock they are all there
 /// is to guard by: same lineage, serial above the head's.
-fn judge(facts: &Facts<'_>, head: Option<&Version>, right: &Right) -> Result<bool, EngineError> {
+fn judge(facts: &Facts, head: Option<&Version>, right: &Right) -> Result<bool, EngineError> {
     let Some(head) = head else { return Ok(false) };
     let head_serial = head.serial.as_deref().and_then(|serial| serial.parse::<u64>().ok());
     let other_lineage = matches!(
-        (facts.lineage, head.lineage.as_deref()),
+        (facts.lineage.as_deref(), head.lineage.as_deref()),
         (Some(offered), Some(current)) if offered != current
     );
     let not_above = matches!((facts.serial, head_serial), (Some(offered), Some(current)) if offered <= current);
     match right {
         Right::Held(_) => Ok(other_lineage || not_above),
         Right::Unlocked => {
-            if let Some(field) = facts.ambiguous {
-                return Err(EngineError::AmbiguousField { field: field.to_owned(), head: head_facts(Some(head)) });
+            if let Some(field) = &facts.ambiguous {
+                return Err(EngineError::AmbiguousField { field: field.clone(), head: head_facts(Some(head)) });
             }
             if other_lineage {
                 return Err(EngineError::LineageMismatch { head: head_facts(Some(head)) });
@@ -411,7 +413,7 @@ fn prepare(
         opaque_reason: None,
         header: Some(state.header.encode()),
         rows_digest: state.rows_digest().to_bytes(),
-        instance_count: state.instance_count(),
+        instance_count: state.instances.iter().filter(|row| row.kind != RowKind::Shell).count(),
     }
 }
 
@@ -420,9 +422,9 @@ impl Prepared {
         Self {
             changes: Changes::default(),
             form: Form::Opaque,
-            opaque_reason: Some(opaque.reason.to_string()),
+            opaque_reason: Some(opaque_reason(&opaque.reason)),
             header: None,
-            rows_digest: RowsDigest::from_bytes(carried).to_bytes(),
+            rows_digest: carried,
             instance_count: 0,
         }
     }
@@ -450,13 +452,27 @@ impl Prepared {
     }
 }
 
+/// For people and for the column.
+fn opaque_reason(reason: &OpaqueReason) -> String {
+    match reason {
+        OpaqueReason::Encrypted => "the client encrypted it".to_owned(),
+        OpaqueReason::OlderVersion(version) => format!("its format is version {version}"),
+        OpaqueReason::NewerVersion(version) => format!("its format is version {version}, newer than 4"),
+        OpaqueReason::NotReadable(why) => why.replace('\0', "\u{fffd}"),
+    }
+}
+
 fn new_instance<'a>(state: &'a State<'_>, index: usize) -> NewInstance<'a> {
     let instance = &state.instances[index];
     let block = &state.blocks[instance.block as usize];
     let address = state.address(instance);
     NewInstance {
         ord: &instance.ord,
-        kind: instance.kind.as_str(),
+        kind: match instance.kind {
+            RowKind::Current => "current",
+            RowKind::Deposed => "deposed",
+            RowKind::Shell => "shell",
+        },
         address: address.to_string(),
         config_address: address.config_address(),
         module: &block.module,

@@ -85,7 +85,7 @@ pub struct NewReservation<'a> {
 }
 
 /// Locks the head row of a state's ledger: everything that grants or ends passes here, one at a time.
-pub async fn lock_ledger(tx: &mut WorkspaceTx<'_>, state_id: Uuid) -> Result<(), Error> {
+pub async fn lock_ledger(tx: &mut WorkspaceTx, state_id: Uuid) -> Result<(), Error> {
     sqlx::query_scalar!(
         r#"
             SELECT token
@@ -96,13 +96,13 @@ pub async fn lock_ledger(tx: &mut WorkspaceTx<'_>, state_id: Uuid) -> Result<(),
         tx.workspace().as_str(),
         state_id,
     )
-    .fetch_one(tx.conn())
+    .fetch_one(&mut **tx)
     .await?;
     Ok(())
 }
 
 /// Every active reservation of a state, oldest first.
-pub async fn list_active(tx: &mut WorkspaceTx<'_>, state_id: Uuid) -> Result<Vec<Reservation>, Error> {
+pub async fn list_active(tx: &mut WorkspaceTx, state_id: Uuid) -> Result<Vec<Reservation>, Error> {
     let rows = sqlx::query_as!(
         Reservation,
         r#"
@@ -118,14 +118,14 @@ pub async fn list_active(tx: &mut WorkspaceTx<'_>, state_id: Uuid) -> Result<Vec
         state_id,
         LOCK_DELAY_SECONDS,
     )
-    .fetch_all(tx.conn())
+    .fetch_all(&mut **tx)
     .await?;
     Ok(rows)
 }
 
 /// The reservation made with this key, active or ended.
 pub async fn find_by_key(
-    tx: &mut WorkspaceTx<'_>,
+    tx: &mut WorkspaceTx,
     state_id: Uuid,
     idem_key: &str,
 ) -> Result<Option<Reservation>, Error> {
@@ -141,13 +141,13 @@ pub async fn find_by_key(
         state_id,
         idem_key,
     )
-    .fetch_optional(tx.conn())
+    .fetch_optional(&mut **tx)
     .await?;
     Ok(row)
 }
 
 /// Locks the row of a reservation that is still active; `None` when it has ended.
-pub async fn lock_active(tx: &mut WorkspaceTx<'_>, id: Uuid) -> Result<Option<Reservation>, Error> {
+pub async fn lock_active(tx: &mut WorkspaceTx, id: Uuid) -> Result<Option<Reservation>, Error> {
     let row = sqlx::query_as!(
         Reservation,
         r#"
@@ -160,14 +160,14 @@ pub async fn lock_active(tx: &mut WorkspaceTx<'_>, id: Uuid) -> Result<Option<Re
         tx.workspace().as_str(),
         id,
     )
-    .fetch_optional(tx.conn())
+    .fetch_optional(&mut **tx)
     .await?;
     Ok(row)
 }
 
 /// Grants a claim on the whole state. The caller holds the ledger and has found no conflict.
 pub async fn insert_whole_state(
-    tx: &mut WorkspaceTx<'_>,
+    tx: &mut WorkspaceTx,
     new: &NewReservation<'_>,
 ) -> Result<Reservation, Error> {
     let id = Uuid::now_v7();
@@ -200,21 +200,21 @@ pub async fn insert_whole_state(
         new.info,
         new.principal_id,
     )
-    .fetch_one(tx.conn())
+    .fetch_one(&mut **tx)
     .await?;
     sqlx::query!(
         "INSERT INTO claims (workspace_id, reservation_id, path, mode) VALUES ($1, $2, '{}', 'write')",
         tx.workspace().as_str(),
         id,
     )
-    .execute(tx.conn())
+    .execute(&mut **tx)
     .await?;
     Ok(row)
 }
 
 /// Ends an active reservation; false when it had ended already. The caller holds the ledger.
 pub async fn end_reservation(
-    tx: &mut WorkspaceTx<'_>,
+    tx: &mut WorkspaceTx,
     state_id: Uuid,
     id: Uuid,
     end: End,
@@ -239,7 +239,7 @@ pub async fn end_reservation(
         end.as_str(),
         reason,
     )
-    .execute(tx.conn())
+    .execute(&mut **tx)
     .await?
     .rows_affected();
     Ok(ended == 1)
@@ -247,7 +247,7 @@ pub async fn end_reservation(
 
 /// Records that the holder acted: its base moves to what it wrote, and its lease, if it has one, starts
 /// anew. The caller holds the reservation's row.
-pub async fn record_activity(tx: &mut WorkspaceTx<'_>, id: Uuid, base_seq: i64) -> Result<(), Error> {
+pub async fn record_activity(tx: &mut WorkspaceTx, id: Uuid, base_seq: i64) -> Result<(), Error> {
     sqlx::query!(
         r#"
             UPDATE reservations
@@ -260,14 +260,14 @@ pub async fn record_activity(tx: &mut WorkspaceTx<'_>, id: Uuid, base_seq: i64) 
         id,
         base_seq,
     )
-    .execute(tx.conn())
+    .execute(&mut **tx)
     .await?;
     Ok(())
 }
 
 /// Whether leases may be ended now: the service has been seen alive without a gap, and the grace period
 /// after the last gap is over. After an outage nobody loses a lease that could not be renewed.
-pub async fn may_expire(tx: &mut WorkspaceTx<'_>) -> Result<bool, Error> {
+pub async fn may_expire(tx: &mut WorkspaceTx) -> Result<bool, Error> {
     let may = sqlx::query_scalar!(
         r#"
             SELECT last_beat > clock_timestamp() - make_interval(secs => 15)
@@ -275,7 +275,7 @@ pub async fn may_expire(tx: &mut WorkspaceTx<'_>) -> Result<bool, Error> {
             FROM lock_service
         "#,
     )
-    .fetch_one(tx.conn())
+    .fetch_one(&mut **tx)
     .await?;
     Ok(may)
 }
@@ -293,7 +293,7 @@ pub struct KeptResult<'a> {
     pub kept_by: &'a str,
 }
 
-pub async fn keep_result(tx: &mut WorkspaceTx<'_>, kept: &KeptResult<'_>) -> Result<(), Error> {
+pub async fn keep_result(tx: &mut WorkspaceTx, kept: &KeptResult<'_>) -> Result<(), Error> {
     sqlx::query!(
         r#"
             INSERT INTO kept_results (
@@ -312,7 +312,7 @@ pub async fn keep_result(tx: &mut WorkspaceTx<'_>, kept: &KeptResult<'_>) -> Res
         kept.byte_size,
         kept.kept_by,
     )
-    .execute(tx.conn())
+    .execute(&mut **tx)
     .await?;
     Ok(())
 }
@@ -330,7 +330,7 @@ pub struct KeptRecord {
 }
 
 /// What is kept of a state, newest first.
-pub async fn list_kept(tx: &mut WorkspaceTx<'_>, state_id: Uuid) -> Result<Vec<KeptRecord>, Error> {
+pub async fn list_kept(tx: &mut WorkspaceTx, state_id: Uuid) -> Result<Vec<KeptRecord>, Error> {
     let rows = sqlx::query_as!(
         KeptRecord,
         r#"
@@ -344,14 +344,14 @@ pub async fn list_kept(tx: &mut WorkspaceTx<'_>, state_id: Uuid) -> Result<Vec<K
         tx.workspace().as_str(),
         state_id,
     )
-    .fetch_all(tx.conn())
+    .fetch_all(&mut **tx)
     .await?;
     Ok(rows)
 }
 
 /// The packed body of a kept result with its base and plain size.
 pub async fn find_kept(
-    tx: &mut WorkspaceTx<'_>,
+    tx: &mut WorkspaceTx,
     state_id: Uuid,
     id: Uuid,
 ) -> Result<Option<(Vec<u8>, i64, i64)>, Error> {
@@ -365,7 +365,7 @@ pub async fn find_kept(
         state_id,
         id,
     )
-    .fetch_optional(tx.conn())
+    .fetch_optional(&mut **tx)
     .await?;
     Ok(row.map(|row| (row.body, row.base_seq, row.byte_size)))
 }

@@ -67,9 +67,9 @@ impl SealingKey {
     }
 
     /// Compresses and seals. CPU-bound: call it off the runtime for large bodies.
-    pub fn pack(&self, place: &SealedPlace<'_>, nonce: [u8; NONCE_BYTES], plain: &[u8]) -> Result<Vec<u8>, SealError> {
+    pub fn pack(&self, place: &SealedPlace<'_>, plain: &[u8]) -> Result<Vec<u8>, SealError> {
         let compressed = zstd::bulk::compress(plain, ZSTD_LEVEL).map_err(SealError::Compression)?;
-        self.seal(&place.additional_data(), nonce, &compressed)
+        self.seal(&place.additional_data(), rand::random(), &compressed)
     }
 
     /// Opens what `pack` made for the same place. `size` is the plain size in bytes, recorded beside it.
@@ -78,8 +78,13 @@ impl SealingKey {
         zstd::bulk::decompress(&compressed, size).map_err(SealError::Compression)
     }
 
+    /// A new data key, wrapped.
+    pub fn new_data_key(&self, workspace: &WorkspaceId) -> Result<Vec<u8>, SealError> {
+        self.wrap(workspace, rand::random(), &rand::random())
+    }
+
     /// Wraps a workspace's data key.
-    pub fn wrap(&self, workspace: &WorkspaceId, nonce: [u8; NONCE_BYTES], data_key: &[u8; 32]) -> Result<Vec<u8>, SealError> {
+    fn wrap(&self, workspace: &WorkspaceId, nonce: [u8; NONCE_BYTES], data_key: &[u8; 32]) -> Result<Vec<u8>, SealError> {
         self.seal(format!("kilolock/1/{}/data_key", workspace.as_str()).as_bytes(), nonce, data_key)
     }
 

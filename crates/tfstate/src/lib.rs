@@ -17,6 +17,7 @@ mod members;
 mod ord;
 mod refusal;
 mod render;
+mod serial;
 mod sink;
 
 pub use address::{Address, AddressError, Key, Mode, ModulePath, ModuleStep};
@@ -30,3 +31,4 @@ pub use members::{InstanceMembers, instance_members, string_array};
 pub use ord::{OrdError, OrdKey, Place};
 pub use refusal::{ByteOrder, Refusal};
 pub use render::{MissingPart, Renderer};
+pub use serial::with_serial;

@@ -3,6 +3,8 @@
 //! The renderer writes Terraform's layout around texts it takes as they are. Nothing is kept but
 //! the text of the current block, so a document of any size renders in a bounded buffer.
 
+use std::borrow::Cow;
+
 use crate::Digest;
 use crate::document::RowKind;
 use crate::header::{Empty, Header, Value};
@@ -19,7 +21,7 @@ pub struct MissingPart {
 /// then [`Renderer::finish`]. Each appends to the buffer it is given, which may be drained
 /// between calls.
 pub struct Renderer<'a, O> {
-    members: std::vec::IntoIter<(&'a [u8], Piece<'a>)>,
+    members: std::vec::IntoIter<(Cow<'a, [u8]>, Piece<'a>)>,
     outputs: O,
     first_member: bool,
     /// The resources member has been opened with a row.
@@ -27,11 +29,11 @@ pub struct Renderer<'a, O> {
     /// Text of the block that is open; `None` when none is.
     block: Option<Vec<u8>>,
     /// How the header wants empty resources, while their place has been reached and no row came.
-    waiting: Option<(&'a [u8], Option<Empty>)>,
+    waiting: Option<(Cow<'a, [u8]>, Option<Empty>)>,
 }
 
 enum Piece<'a> {
-    Text(&'a [u8]),
+    Text(Cow<'a, [u8]>),
     /// `None`: the header has no such member.
     Outputs(Option<Empty>),
     Resources(Option<Empty>),
@@ -57,9 +59,10 @@ where
         let (mut has_outputs, mut has_resources) = (false, false);
         for member in &header.members {
             let piece = match &member.value {
-                Value::Raw(raw) => Piece::Text(raw),
+                Value::Raw(raw) => Piece::Text(Cow::Borrowed(raw)),
                 Value::Part(digest) => {
-                    Piece::Text(parts(digest).ok_or(MissingPart { digest: *digest })?)
+                    let body = parts(digest).ok_or(MissingPart { digest: *digest })?;
+                    Piece::Text(Cow::Borrowed(body))
                 }
                 Value::Outputs(empty) => {
                     has_outputs = true;
@@ -70,14 +73,14 @@ where
                     Piece::Resources(Some(*empty))
                 }
             };
-            members.push((&*member.name, piece));
+            members.push((Cow::Borrowed(&*member.name), piece));
         }
         // Rows without a place in the header follow its members; without rows nothing is added.
         if !has_outputs {
-            members.push((b"\"outputs\"", Piece::Outputs(None)));
+            members.push((Cow::Borrowed(&b"\"outputs\""[..]), Piece::Outputs(None)));
         }
         if !has_resources {
-            members.push((b"\"resources\"", Piece::Resources(None)));
+            members.push((Cow::Borrowed(&b"\"resources\""[..]), Piece::Resources(None)));
         }
         Ok(Self {
             members: members.into_iter(),
@@ -87,6 +90,31 @@ where
             block: None,
             waiting: None,
         })
+    }
+
+    /// The same renderer, borrowing nothing: for a document that is rendered over a longer time than its
+    /// header is at hand.
+    pub fn into_owned(self) -> Renderer<'static, O> {
+        let own = |text: Cow<'a, [u8]>| Cow::Owned(text.into_owned());
+        let members: Vec<_> = self
+            .members
+            .map(|(name, piece)| {
+                let piece = match piece {
+                    Piece::Text(text) => Piece::Text(own(text)),
+                    Piece::Outputs(empty) => Piece::Outputs(empty),
+                    Piece::Resources(empty) => Piece::Resources(empty),
+                };
+                (own(name), piece)
+            })
+            .collect();
+        Renderer {
+            members: members.into_iter(),
+            outputs: self.outputs,
+            first_member: self.first_member,
+            in_resources: self.in_resources,
+            block: self.block,
+            waiting: self.waiting.map(|(name, empty)| (own(name), empty)),
+        }
     }
 
     /// Writes everything before the first resource block.
@@ -111,8 +139,8 @@ where
     fn members_up_to_resources(&mut self, out: &mut impl Sink) -> bool {
         while let Some((name, piece)) = self.members.next() {
             let goes_on = match piece {
-                Piece::Text(text) => self.member(name, out) && out.piece(text),
-                Piece::Outputs(empty) => self.output_rows(name, empty, out),
+                Piece::Text(text) => self.member(&name, out) && out.piece(&text),
+                Piece::Outputs(empty) => self.output_rows(&name, empty, out),
                 Piece::Resources(empty) => {
                     self.waiting = Some((name, empty));
                     return true;
@@ -183,7 +211,7 @@ where
         } else {
             self.in_resources = true;
             if let Some((name, _)) = self.waiting.take()
-                && !self.member(name, out)
+                && !self.member(&name, out)
             {
                 return false;
             }
@@ -203,8 +231,8 @@ where
         }
         let closed = match self.waiting.take() {
             None => !self.in_resources || out.piece(b"\n  ]"),
-            Some((name, Some(Empty::Brackets))) => self.member(name, out) && out.piece(b"[]"),
-            Some((name, Some(Empty::Null))) => self.member(name, out) && out.piece(b"null"),
+            Some((name, Some(Empty::Brackets))) => self.member(&name, out) && out.piece(b"[]"),
+            Some((name, Some(Empty::Null))) => self.member(&name, out) && out.piece(b"null"),
             Some((_, None)) => true,
         };
         let end: &[u8] = if closed && self.members_up_to_resources(out) {

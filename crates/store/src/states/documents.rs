@@ -6,7 +6,7 @@ use crate::{Error, WorkspaceTx};
 
 /// Keeps the packed (compressed, sealed) bytes of a version's document.
 pub async fn insert_document(
-    tx: &mut WorkspaceTx<'_>,
+    tx: &mut WorkspaceTx,
     state_id: Uuid,
     seq: i64,
     packed: &[u8],
@@ -18,12 +18,12 @@ pub async fn insert_document(
         seq,
         packed,
     )
-    .execute(tx.conn())
+    .execute(&mut **tx)
     .await?;
     Ok(())
 }
 
-pub async fn find_document(tx: &mut WorkspaceTx<'_>, state_id: Uuid, seq: i64) -> Result<Option<Vec<u8>>, Error> {
+pub async fn find_document(tx: &mut WorkspaceTx, state_id: Uuid, seq: i64) -> Result<Option<Vec<u8>>, Error> {
     let body = sqlx::query_scalar!(
         r#"
             SELECT body
@@ -34,14 +34,14 @@ pub async fn find_document(tx: &mut WorkspaceTx<'_>, state_id: Uuid, seq: i64) -
         state_id,
         seq,
     )
-    .fetch_optional(tx.conn())
+    .fetch_optional(&mut **tx)
     .await?;
     Ok(body)
 }
 
 /// Stores header members that are not stored yet.
 pub async fn insert_parts(
-    tx: &mut WorkspaceTx<'_>,
+    tx: &mut WorkspaceTx,
     state_id: Uuid,
     parts: &[([u8; 32], &[u8])],
 ) -> Result<(), Error> {
@@ -62,14 +62,14 @@ pub async fn insert_parts(
         &digests as &[&[u8]],
         &bodies as &[&[u8]],
     )
-    .execute(tx.conn())
+    .execute(&mut **tx)
     .await?;
     Ok(())
 }
 
 /// The named header members that exist, as (digest, body).
 pub async fn find_parts(
-    tx: &mut WorkspaceTx<'_>,
+    tx: &mut WorkspaceTx,
     state_id: Uuid,
     digests: &[Vec<u8>],
 ) -> Result<Vec<(Vec<u8>, Vec<u8>)>, Error> {
@@ -86,7 +86,7 @@ pub async fn find_parts(
         state_id,
         digests,
     )
-    .fetch_all(tx.conn())
+    .fetch_all(&mut **tx)
     .await?;
     Ok(rows.into_iter().map(|row| (row.digest, row.body)).collect())
 }

@@ -21,7 +21,7 @@ impl Lifecycle {
             "importing" => Ok(Self::Importing),
             "archived" => Ok(Self::Archived),
             "deleted" => Ok(Self::Deleted),
-            other => Err(Error::impossible_row("states.lifecycle", other)),
+            other => Err(Error::impossible("states", format!("lifecycle {other}"))),
         }
     }
 
@@ -64,7 +64,7 @@ pub struct StateRecord {
 
 /// The state that bears this name now, whatever the case of its letters.
 pub async fn find_state(
-    tx: &mut WorkspaceTx<'_>,
+    tx: &mut WorkspaceTx,
     environment: &EnvironmentId,
     name: &StateName,
 ) -> Result<Option<State>, Error> {
@@ -79,7 +79,7 @@ pub async fn find_state(
         environment.as_str(),
         name.as_str(),
     )
-    .fetch_optional(tx.conn())
+    .fetch_optional(&mut **tx)
     .await?;
     row.map(|row| {
         Ok(State {
@@ -95,7 +95,7 @@ pub async fn find_state(
 /// As `find_state`, and makes the state where there is none. Waits for nothing but another creation of
 /// the same name.
 pub async fn find_or_create_state(
-    tx: &mut WorkspaceTx<'_>,
+    tx: &mut WorkspaceTx,
     environment: &EnvironmentId,
     name: &StateName,
 ) -> Result<State, Error> {
@@ -114,7 +114,7 @@ pub async fn find_or_create_state(
         environment.as_str(),
         name.as_str(),
     )
-    .execute(tx.conn())
+    .execute(&mut **tx)
     .await?
     .rows_affected();
     if created == 1 {
@@ -123,15 +123,15 @@ pub async fn find_or_create_state(
             tx.workspace().as_str(),
             id,
         )
-        .execute(tx.conn())
+        .execute(&mut **tx)
         .await?;
     }
     // Whoever won the race, its row is visible now: the insert waited for it to commit.
-    find_state(tx, environment, name).await?.ok_or(Error::Conflict("state was deleted meanwhile"))
+    find_state(tx, environment, name).await?.ok_or(Error::Moved("state was deleted meanwhile"))
 }
 
 /// Locks the row of a state until the transaction ends, and reads it as it is then.
-pub async fn lock_state(tx: &mut WorkspaceTx<'_>, id: Uuid) -> Result<State, Error> {
+pub async fn lock_state(tx: &mut WorkspaceTx, id: Uuid) -> Result<State, Error> {
     let row = sqlx::query!(
         r#"
             SELECT id, name, head_seq, lifecycle
@@ -142,7 +142,7 @@ pub async fn lock_state(tx: &mut WorkspaceTx<'_>, id: Uuid) -> Result<State, Err
         tx.workspace().as_str(),
         id,
     )
-    .fetch_one(tx.conn())
+    .fetch_one(&mut **tx)
     .await?;
     Ok(State {
         id: row.id,
@@ -153,7 +153,7 @@ pub async fn lock_state(tx: &mut WorkspaceTx<'_>, id: Uuid) -> Result<State, Err
 }
 
 /// Moves the head of a locked state from `from` to `to`.
-pub async fn advance_head(tx: &mut WorkspaceTx<'_>, id: Uuid, from: i64, to: i64) -> Result<(), Error> {
+pub async fn advance_head(tx: &mut WorkspaceTx, id: Uuid, from: i64, to: i64) -> Result<(), Error> {
     let moved = sqlx::query!(
         r#"
             UPDATE states
@@ -165,14 +165,14 @@ pub async fn advance_head(tx: &mut WorkspaceTx<'_>, id: Uuid, from: i64, to: i64
         from,
         to,
     )
-    .execute(tx.conn())
+    .execute(&mut **tx)
     .await?
     .rows_affected();
-    if moved == 1 { Ok(()) } else { Err(Error::Conflict("the head moved")) }
+    if moved == 1 { Ok(()) } else { Err(Error::Moved("the head moved")) }
 }
 
 /// Marks a locked state deleted: its name is free at once, its history stays.
-pub async fn delete_state(tx: &mut WorkspaceTx<'_>, id: Uuid) -> Result<(), Error> {
+pub async fn delete_state(tx: &mut WorkspaceTx, id: Uuid) -> Result<(), Error> {
     sqlx::query!(
         r#"
             UPDATE states
@@ -182,14 +182,14 @@ pub async fn delete_state(tx: &mut WorkspaceTx<'_>, id: Uuid) -> Result<(), Erro
         tx.workspace().as_str(),
         id,
     )
-    .execute(tx.conn())
+    .execute(&mut **tx)
     .await?;
     Ok(())
 }
 
 /// Gives a deleted state its name back. False when it is not deleted; the caller has seen to it that
 /// the name is free, and a race for it ends as `Error::Conflict`.
-pub async fn undelete_state(tx: &mut WorkspaceTx<'_>, id: Uuid) -> Result<bool, Error> {
+pub async fn undelete_state(tx: &mut WorkspaceTx, id: Uuid) -> Result<bool, Error> {
     let restored = sqlx::query!(
         r#"
             UPDATE states
@@ -199,7 +199,7 @@ pub async fn undelete_state(tx: &mut WorkspaceTx<'_>, id: Uuid) -> Result<bool, 
         tx.workspace().as_str(),
         id,
     )
-    .execute(tx.conn())
+    .execute(&mut **tx)
     .await?
     .rows_affected();
     Ok(restored == 1)
@@ -207,7 +207,7 @@ pub async fn undelete_state(tx: &mut WorkspaceTx<'_>, id: Uuid) -> Result<bool, 
 
 /// The deleted states that bore this name, the latest deleted first.
 pub async fn find_deleted(
-    tx: &mut WorkspaceTx<'_>,
+    tx: &mut WorkspaceTx,
     environment: &EnvironmentId,
     name: &StateName,
 ) -> Result<Vec<Uuid>, Error> {
@@ -223,14 +223,14 @@ pub async fn find_deleted(
         environment.as_str(),
         name.as_str(),
     )
-    .fetch_all(tx.conn())
+    .fetch_all(&mut **tx)
     .await?;
     Ok(ids)
 }
 
 /// States of an environment by name, after `after` (empty: from the start).
 pub async fn list_states(
-    tx: &mut WorkspaceTx<'_>,
+    tx: &mut WorkspaceTx,
     environment: &EnvironmentId,
     after: &str,
     limit: i64,
@@ -240,7 +240,7 @@ pub async fn list_states(
 
 /// Deleted states of an environment that are not purged yet.
 pub async fn list_deleted(
-    tx: &mut WorkspaceTx<'_>,
+    tx: &mut WorkspaceTx,
     environment: &EnvironmentId,
     limit: i64,
 ) -> Result<Vec<StateRecord>, Error> {
@@ -248,7 +248,7 @@ pub async fn list_deleted(
 }
 
 async fn list(
-    tx: &mut WorkspaceTx<'_>,
+    tx: &mut WorkspaceTx,
     environment: &EnvironmentId,
     deleted: bool,
     after: &str,
@@ -280,7 +280,7 @@ async fn list(
         after,
         limit,
     )
-    .fetch_all(tx.conn())
+    .fetch_all(&mut **tx)
     .await?;
     rows.into_iter()
         .map(|row| {

@@ -47,7 +47,7 @@ pub struct RowPage {
 }
 
 /// Place and digest of every live row, in document order.
-pub async fn list_live_rows(tx: &mut WorkspaceTx<'_>, state_id: Uuid) -> Result<Vec<LiveRow>, Error> {
+pub async fn list_live_rows(tx: &mut WorkspaceTx, state_id: Uuid) -> Result<Vec<LiveRow>, Error> {
     let workspace = tx.workspace().clone();
     let mut rows = sqlx::query!(
         r#"
@@ -59,7 +59,7 @@ pub async fn list_live_rows(tx: &mut WorkspaceTx<'_>, state_id: Uuid) -> Result<
         workspace.as_str(),
         state_id,
     )
-    .fetch(tx.conn());
+    .fetch(&mut **tx);
     let mut live = Vec::new();
     while let Some(row) = rows.try_next().await? {
         live.push(LiveRow { ord: row.ord, digest: digest(&row.body_digest)? });
@@ -68,13 +68,13 @@ pub async fn list_live_rows(tx: &mut WorkspaceTx<'_>, state_id: Uuid) -> Result<
 }
 
 pub(super) fn digest(bytes: &[u8]) -> Result<[u8; 32], Error> {
-    bytes.try_into().map_err(|_| Error::impossible_row("body_digest", "not 32 bytes"))
+    bytes.try_into().map_err(|_| Error::impossible("instances", "a digest is not 32 bytes"))
 }
 
 /// Ends the life of the live rows at these places. Every one must be live: fewer closed rows than
 /// places means that the comparison was made against something else, and nothing may be committed.
 pub async fn close_instances(
-    tx: &mut WorkspaceTx<'_>,
+    tx: &mut WorkspaceTx,
     state_id: Uuid,
     seq: i64,
     places: &[Vec<u8>],
@@ -91,11 +91,11 @@ pub async fn close_instances(
             seq,
             batch,
         )
-        .execute(tx.conn())
+        .execute(&mut **tx)
         .await?
         .rows_affected();
         if closed != batch.len() as u64 {
-            return Err(Error::Conflict("the rows of the head are not those compared with"));
+            return Err(Error::Moved("the rows of the head are not those compared with"));
         }
     }
     Ok(())
@@ -144,7 +144,7 @@ impl<'a> Columns<'a> {
 
 /// Gives birth to rows at `seq`, in blocks.
 pub async fn insert_instances(
-    tx: &mut WorkspaceTx<'_>,
+    tx: &mut WorkspaceTx,
     state_id: Uuid,
     seq: i64,
     rows: &[NewInstance<'_>],
@@ -189,7 +189,7 @@ pub async fn insert_instances(
             &columns.digest as &[&[u8]],
             &columns.dependencies,
         )
-        .execute(tx.conn())
+        .execute(&mut **tx)
         .await?;
     }
     Ok(())
@@ -197,7 +197,7 @@ pub async fn insert_instances(
 
 /// Up to `limit` rows of version `seq` behind the place `after` (empty: from the start).
 pub async fn page_of_rows(
-    tx: &mut WorkspaceTx<'_>,
+    tx: &mut WorkspaceTx,
     state_id: Uuid,
     seq: i64,
     after: &[u8],
@@ -219,7 +219,7 @@ pub async fn page_of_rows(
         after,
         limit,
     )
-    .fetch_all(tx.conn())
+    .fetch_all(&mut **tx)
     .await?;
     Ok(rows)
 }

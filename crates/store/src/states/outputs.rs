@@ -32,7 +32,7 @@ pub struct OutputRow {
     pub digest: Vec<u8>,
 }
 
-pub async fn list_live_outputs(tx: &mut WorkspaceTx<'_>, state_id: Uuid) -> Result<Vec<LiveOutput>, Error> {
+pub async fn list_live_outputs(tx: &mut WorkspaceTx, state_id: Uuid) -> Result<Vec<LiveOutput>, Error> {
     let rows = sqlx::query!(
         r#"
             SELECT name, body_digest
@@ -43,14 +43,14 @@ pub async fn list_live_outputs(tx: &mut WorkspaceTx<'_>, state_id: Uuid) -> Resu
         tx.workspace().as_str(),
         state_id,
     )
-    .fetch_all(tx.conn())
+    .fetch_all(&mut **tx)
     .await?;
     rows.into_iter().map(|row| Ok(LiveOutput { name: row.name, digest: digest(&row.body_digest)? })).collect()
 }
 
 /// Ends the life of live outputs; every one must be live.
 pub async fn close_outputs(
-    tx: &mut WorkspaceTx<'_>,
+    tx: &mut WorkspaceTx,
     state_id: Uuid,
     seq: i64,
     names: &[String],
@@ -69,18 +69,18 @@ pub async fn close_outputs(
         seq,
         names,
     )
-    .execute(tx.conn())
+    .execute(&mut **tx)
     .await?
     .rows_affected();
     if closed == names.len() as u64 {
         Ok(())
     } else {
-        Err(Error::Conflict("the outputs of the head are not those compared with"))
+        Err(Error::Moved("the outputs of the head are not those compared with"))
     }
 }
 
 pub async fn insert_outputs(
-    tx: &mut WorkspaceTx<'_>,
+    tx: &mut WorkspaceTx,
     state_id: Uuid,
     seq: i64,
     outputs: &[NewOutput<'_>],
@@ -106,13 +106,13 @@ pub async fn insert_outputs(
         &bodies as &[&[u8]],
         &digests as &[&[u8]],
     )
-    .execute(tx.conn())
+    .execute(&mut **tx)
     .await?;
     Ok(())
 }
 
 /// All outputs of version `seq`, by name.
-pub async fn outputs_at(tx: &mut WorkspaceTx<'_>, state_id: Uuid, seq: i64) -> Result<Vec<OutputRow>, Error> {
+pub async fn outputs_at(tx: &mut WorkspaceTx, state_id: Uuid, seq: i64) -> Result<Vec<OutputRow>, Error> {
     let rows = sqlx::query_as!(
         OutputRow,
         r#"
@@ -126,7 +126,7 @@ pub async fn outputs_at(tx: &mut WorkspaceTx<'_>, state_id: Uuid, seq: i64) -> R
         state_id,
         seq,
     )
-    .fetch_all(tx.conn())
+    .fetch_all(&mut **tx)
     .await?;
     Ok(rows)
 }

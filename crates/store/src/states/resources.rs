@@ -28,7 +28,7 @@ pub struct ResourceRow {
 /// Up to `limit` instances of version `seq` in document order, behind the place `after`; shells, which
 /// hold no instance, are left out.
 pub async fn list_resources(
-    tx: &mut WorkspaceTx<'_>,
+    tx: &mut WorkspaceTx,
     state_id: Uuid,
     seq: i64,
     after: &[u8],
@@ -54,7 +54,7 @@ pub async fn list_resources(
         after,
         limit,
     )
-    .fetch_all(tx.conn())
+    .fetch_all(&mut **tx)
     .await?;
     Ok(rows)
 }
@@ -62,7 +62,7 @@ pub async fn list_resources(
 /// Everything version `seq` holds between two places of the document order: the current object of an
 /// address and its deposed ones stand together.
 pub async fn find_instance(
-    tx: &mut WorkspaceTx<'_>,
+    tx: &mut WorkspaceTx,
     state_id: Uuid,
     seq: i64,
     address: &str,
@@ -84,7 +84,7 @@ pub async fn find_instance(
         seq,
         address,
     )
-    .fetch_all(tx.conn())
+    .fetch_all(&mut **tx)
     .await?;
     Ok(rows)
 }

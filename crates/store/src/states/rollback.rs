@@ -9,7 +9,7 @@ use crate::{Error, WorkspaceTx};
 ///
 /// A row that died and came back with the same content is left alone: it is the same row to a reader.
 pub async fn restore_rows(
-    tx: &mut WorkspaceTx<'_>,
+    tx: &mut WorkspaceTx,
     state_id: Uuid,
     target: i64,
     seq: i64,
@@ -31,7 +31,7 @@ pub async fn restore_rows(
         target,
         seq,
     )
-    .execute(tx.conn())
+    .execute(&mut **tx)
     .await?
     .rows_affected();
     let born = sqlx::query!(
@@ -55,7 +55,7 @@ pub async fn restore_rows(
         target,
         seq,
     )
-    .execute(tx.conn())
+    .execute(&mut **tx)
     .await?
     .rows_affected();
     let outputs_closed = sqlx::query!(
@@ -75,7 +75,7 @@ pub async fn restore_rows(
         target,
         seq,
     )
-    .execute(tx.conn())
+    .execute(&mut **tx)
     .await?
     .rows_affected();
     let outputs_born = sqlx::query!(
@@ -95,7 +95,7 @@ pub async fn restore_rows(
         target,
         seq,
     )
-    .execute(tx.conn())
+    .execute(&mut **tx)
     .await?
     .rows_affected();
     Ok(closed + born + outputs_closed + outputs_born)

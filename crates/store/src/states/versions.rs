@@ -24,7 +24,7 @@ impl Form {
             "rows" => Ok(Self::Rows),
             "kept" => Ok(Self::Kept),
             "opaque" => Ok(Self::Opaque),
-            other => Err(Error::impossible_row("state_versions.form", other)),
+            other => Err(Error::impossible("state_versions", format!("form {other}"))),
         }
     }
 
@@ -174,7 +174,7 @@ impl TryFrom<VersionRow> for Version {
 
 /// The state of this name and its newest version, in one statement: the hot read.
 pub async fn find_head(
-    tx: &mut WorkspaceTx<'_>,
+    tx: &mut WorkspaceTx,
     environment: &EnvironmentId,
     name: &StateName,
 ) -> Result<Option<Head>, Error> {
@@ -198,7 +198,7 @@ pub async fn find_head(
         environment.as_str(),
         name.as_str(),
     )
-    .fetch_optional(tx.conn())
+    .fetch_optional(&mut **tx)
     .await?;
     let Some(row) = row else { return Ok(None) };
     let version = match (row.seq, row.id, row.source, row.created_at, row.created_by, row.form, row.rows_digest) {
@@ -232,7 +232,7 @@ pub async fn find_head(
 
 /// One version of a state.
 pub async fn find_version(
-    tx: &mut WorkspaceTx<'_>,
+    tx: &mut WorkspaceTx,
     state_id: Uuid,
     wanted: VersionRef,
 ) -> Result<Option<Version>, Error> {
@@ -261,14 +261,14 @@ pub async fn find_version(
         id,
         back,
     )
-    .fetch_optional(tx.conn())
+    .fetch_optional(&mut **tx)
     .await?;
     row.map(Version::try_from).transpose()
 }
 
 /// Versions before `before` (`None`: from the head), newest first; headers are left out.
 pub async fn list_versions(
-    tx: &mut WorkspaceTx<'_>,
+    tx: &mut WorkspaceTx,
     state_id: Uuid,
     before: Option<i64>,
     limit: i64,
@@ -289,13 +289,13 @@ pub async fn list_versions(
         before,
         limit,
     )
-    .fetch_all(tx.conn())
+    .fetch_all(&mut **tx)
     .await?;
     rows.into_iter().map(Version::try_from).collect()
 }
 
 /// Adds a version. The caller holds the state's row and moves the head in the same transaction.
-pub async fn insert_version(tx: &mut WorkspaceTx<'_>, version: &NewVersion<'_>) -> Result<DateTime<Utc>, Error> {
+pub async fn insert_version(tx: &mut WorkspaceTx, version: &NewVersion<'_>) -> Result<DateTime<Utc>, Error> {
     let serial = version.serial.map(|serial| serial.to_string());
     let lineage = version.lineage.map(without_nul);
     let terraform_version = version.terraform_version.map(without_nul);
@@ -334,14 +334,14 @@ pub async fn insert_version(tx: &mut WorkspaceTx<'_>, version: &NewVersion<'_>) 
         version.instance_count,
         version.rows_changed,
     )
-    .fetch_one(tx.conn())
+    .fetch_one(&mut **tx)
     .await?;
     Ok(created_at)
 }
 
 /// Records what a version's document hashes to, once it has been rendered for the first time.
 pub async fn set_document_digest(
-    tx: &mut WorkspaceTx<'_>,
+    tx: &mut WorkspaceTx,
     state_id: Uuid,
     seq: i64,
     sha256: &[u8],
@@ -359,7 +359,7 @@ pub async fn set_document_digest(
         sha256,
         byte_size,
     )
-    .execute(tx.conn())
+    .execute(&mut **tx)
     .await?;
     Ok(())
 }

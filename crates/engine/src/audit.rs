@@ -1,0 +1,127 @@
+//! What the audit log says of each use case: who, what, where, and digests before and after.
+
+use protocol::LockInfo;
+use serde_json::{Value, json};
+use store::{NewAuditEntry, Reservation, Source, Version, WorkspaceTx};
+use uuid::Uuid;
+
+use crate::write::hex;
+use crate::{Caller, EngineError};
+
+/// One thing that happened to a state.
+pub(crate) enum What<'a> {
+    Written {
+        seq: i64,
+        before: Option<&'a Version>,
+        sha256: &'a [u8; 32],
+        forced: bool,
+        unlocked: bool,
+        source: Source,
+    },
+    RolledBack { seq: i64, head: &'a Version, target: &'a Version },
+    Locked { lock: &'a LockInfo },
+    Unlocked { lock: &'a LockInfo },
+    LockBroken { lock: &'a LockInfo, holder: &'a str },
+    LockExpired { lock: &'a LockInfo },
+    LateWriteKept { lock_id: &'a str, sha256: &'a [u8; 32] },
+    SensitiveRead { seq: i64, address: &'a str },
+    Deleted,
+    Undeleted,
+}
+
+impl What<'_> {
+    fn action(&self) -> &'static str {
+        match self {
+            Self::Written { .. } => "state.write",
+            Self::RolledBack { .. } => "state.roll_back",
+            Self::Locked { .. } => "lock.take",
+            Self::Unlocked { .. } => "lock.release",
+            Self::LockBroken { .. } => "lock.break",
+            Self::LockExpired { .. } => "lock.expire",
+            Self::LateWriteKept { .. } => "state.keep_late_write",
+            Self::SensitiveRead { .. } => "state.read_sensitive",
+            Self::Deleted => "state.delete",
+            Self::Undeleted => "state.undelete",
+        }
+    }
+
+    fn before(&self) -> Option<Value> {
+        match self {
+            Self::Written { before, .. } => before.map(version),
+            Self::RolledBack { head, .. } => Some(version(head)),
+            Self::Unlocked { lock } | Self::LockExpired { lock } => Some(lock_value(lock)),
+            Self::LockBroken { lock, holder } => {
+                let mut value = lock_value(lock);
+                value["principal"] = json!(holder);
+                Some(value)
+            }
+            _ => None,
+        }
+    }
+
+    fn after(&self) -> Option<Value> {
+        match self {
+            Self::Written { seq, sha256, forced, unlocked, source, .. } => Some(json!({
+                "seq": seq,
+                "sha256": hex(&sha256[..]),
+                "forced": forced,
+                "unlocked": unlocked,
+                "source": source.as_str(),
+            })),
+            Self::RolledBack { seq, target, .. } => Some(json!({ "seq": seq, "to_seq": target.seq })),
+            Self::Locked { lock } => Some(lock_value(lock)),
+            Self::LateWriteKept { lock_id, sha256 } => {
+                Some(json!({ "lock_id": lock_id, "sha256": hex(&sha256[..]) }))
+            }
+            Self::SensitiveRead { seq, address } => Some(json!({ "seq": seq, "address": address })),
+            _ => None,
+        }
+    }
+}
+
+fn version(version: &Version) -> Value {
+    json!({ "seq": version.seq, "serial": version.serial, "sha256": version.sha256.as_deref().map(hex) })
+}
+
+fn lock_value(lock: &LockInfo) -> Value {
+    json!({ "lock_id": lock.id, "operation": lock.operation, "who": lock.who })
+}
+
+/// Records it in the transaction that does it.
+pub(crate) async fn record(
+    tx: &mut WorkspaceTx,
+    caller: &Caller,
+    state_id: Uuid,
+    name: &str,
+    what: What<'_>,
+) -> Result<(), EngineError> {
+    store::record_audit(
+        tx,
+        &NewAuditEntry {
+            principal: caller.principal(),
+            display: caller.display(),
+            token_id: Some(caller.context().token_id().as_str()),
+            action: what.action(),
+            target: name,
+            environment: Some(caller.environment()),
+            state_id: Some(state_id),
+            request_id: caller.context().request_id(),
+            before: what.before(),
+            after: what.after(),
+        },
+    )
+    .await?;
+    Ok(())
+}
+
+/// Records that a late write's body was kept.
+pub(crate) async fn record_kept(
+    tx: &mut WorkspaceTx,
+    caller: &Caller,
+    name: &str,
+    late: &Reservation,
+    sha256: &[u8; 32],
+) -> Result<(), EngineError> {
+    let what = What::LateWriteKept { lock_id: &late.idem_key, sha256 };
+    record(tx, caller, late.state_id, name, what).await
+}
