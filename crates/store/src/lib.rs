@@ -1,1 +1,21 @@
-//! store
+//! Postgres: every SQL statement of the project, and nothing that decides.
+//!
+//! [`Db`] hands out transactions that belong to one workspace ([`WorkspaceTx`]); the modules hold the statements, one
+//! module per table or closely related group. Rules about what may happen are in `engine`; here a rule appears only
+//! as the guard in a `WHERE` clause.
+//!
+//! To add a statement: write it as a literal through `query!` or `query_as!`, map a private row to the type the caller
+//! wants, and run `cargo xtask sqlx` to record it for builds without a database.
+
+pub mod catalogue;
+mod db;
+mod error;
+mod retry;
+pub mod schema;
+pub mod tenancy;
+#[cfg(feature = "testing")]
+pub mod testing;
+
+pub use db::{Db, DbOptions, WorkspaceTx};
+pub use error::{Error, Result};
+pub use retry::retrying;

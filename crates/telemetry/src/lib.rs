@@ -1,1 +1,15 @@
-//! telemetry
+//! Logs and metrics: how they are set up, which fields and names there are.
+//!
+//! Both are closed lists. A log line carries only fields named in [`log`]'s allow-list, so that a token or a document
+//! that ends up in some field by mistake goes nowhere. A metric has only labels made from enums here, so that no
+//! request can grow a time series.
+
+pub mod log;
+mod metrics;
+
+pub use crate::log::{Chain, LogFormat};
+pub use crate::metrics::{
+    AuthRefusal, LaneLabel, MetricsHandle, RetryReason, VerdictSource, auth_refused, http_panicked,
+    http_request_finished, http_request_started, install_metrics, store_connections, store_retry,
+    verdict_resolved,
+};

@@ -1,0 +1,202 @@
+//! The pool, and the one way to a tenant's rows.
+
+use std::ops::{Deref, DerefMut};
+use std::time::Duration;
+
+use protocol::WorkspaceId;
+use secrecy::{ExposeSecret, SecretString};
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use sqlx::{AssertSqlSafe, ConnectOptions, PgConnection, PgPool, Postgres, Transaction};
+
+use crate::{Error, Result, schema};
+
+/// How often `BEGIN` is tried on connections that turn out to be dead. After a failover every idle connection is, and
+/// each costs one quick failure.
+const BEGIN_ATTEMPTS: u32 = 20;
+
+/// How to reach the database.
+#[derive(Debug, Clone)]
+pub struct DbOptions {
+    /// `postgres://…`, with the password in it.
+    pub url: SecretString,
+    /// The largest number of connections.
+    pub max_connections: u32,
+    /// How long a request waits for a connection before it is answered 503. Short: clients repeat, queues only grow.
+    pub acquire_timeout: Duration,
+}
+
+impl DbOptions {
+    /// Options with the default sizes.
+    #[must_use]
+    pub fn new(url: SecretString) -> Self {
+        Self {
+            url,
+            max_connections: 16,
+            acquire_timeout: Duration::from_secs(3),
+        }
+    }
+}
+
+/// The database, as the service sees it.
+#[derive(Debug, Clone)]
+pub struct Db {
+    pool: PgPool,
+}
+
+impl Db {
+    /// Makes the pool. Connections are opened when first needed, so this succeeds while the database is away.
+    ///
+    /// # Errors
+    ///
+    /// When the URL cannot be read.
+    pub fn connect(options: &DbOptions) -> Result<Self> {
+        let connect: PgConnectOptions = options
+            .url
+            .expose_secret()
+            .parse::<PgConnectOptions>()?
+            .application_name("kld")
+            // Statements are logged by their span, never by their text.
+            .disable_statement_logging();
+        let pool = PgPoolOptions::new()
+            .max_connections(options.max_connections)
+            .acquire_timeout(options.acquire_timeout)
+            // A ping per checkout would double the round trips of a short request; `begin` copes with dead connections.
+            .test_before_acquire(false)
+            .connect_lazy_with(connect);
+        Ok(Self { pool })
+    }
+
+    /// Begins a transaction that sees and writes the rows of one workspace.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unavailable`] when there is no connection in time.
+    pub async fn begin(&self, workspace: &WorkspaceId) -> Result<WorkspaceTx> {
+        self.begin_with("BEGIN", workspace).await
+    }
+
+    /// Begins a transaction that reads the rows of one workspace, all of them as of one moment.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unavailable`] when there is no connection in time.
+    pub async fn begin_read(&self, workspace: &WorkspaceId) -> Result<WorkspaceTx> {
+        self.begin_with("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", workspace)
+            .await
+    }
+
+    /// `BEGIN` and the settings of the transaction, in one round trip.
+    async fn begin_with(
+        &self,
+        begin: &'static str,
+        workspace: &WorkspaceId,
+    ) -> Result<WorkspaceTx> {
+        let mut attempts = 1;
+        loop {
+            // The id is a validated newtype of `ws_` and twelve hex digits, so it may stand in the text. All three
+            // settings end with the transaction, which keeps them right behind a pooler:
+            // - a lock that is not free within 3 s is a 503 and not a connection that hangs;
+            // - no statement outlives the request that waits for it (60 s);
+            // - a transaction whose replica stopped half-way does not hold its locks for long.
+            let statement = format!(
+                "{begin}; SELECT set_config('kl.workspace', '{workspace}', true), \
+                 set_config('lock_timeout', '3s', true), \
+                 set_config('statement_timeout', '55s', true), \
+                 set_config('idle_in_transaction_session_timeout', '60s', true)"
+            );
+            match self
+                .pool
+                .begin_with(AssertSqlSafe(statement))
+                .await
+                .map_err(Error::from)
+            {
+                Ok(tx) => {
+                    return Ok(WorkspaceTx {
+                        tx,
+                        workspace: workspace.clone(),
+                    });
+                }
+                Err(Error::Disconnected(_)) if attempts < BEGIN_ATTEMPTS => attempts += 1,
+                // Nothing had begun, so to the caller it is the same as no connection at all.
+                Err(Error::Disconnected(cause)) => return Err(Error::Unavailable(cause)),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Access to the tables without row security (`workspaces`, `credentials`, `lock_service`), for the statements of
+    /// this crate only.
+    pub(crate) const fn system(&self) -> &PgPool {
+        &self.pool
+    }
+
+    /// Fails unless the schema is at least as new as this program.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::SchemaMismatch`], or what kept the question from being asked.
+    pub async fn check_schema(&self) -> Result<()> {
+        schema::check(&self.pool).await
+    }
+
+    /// How many connections are open, and how many of them idle.
+    #[must_use]
+    pub fn connections(&self) -> (u32, usize) {
+        (self.pool.size(), self.pool.num_idle())
+    }
+
+    /// Closes the pool and waits for what is still checked out.
+    pub async fn close(&self) {
+        self.pool.close().await;
+    }
+}
+
+/// A transaction that belongs to one workspace. Dropped without [`WorkspaceTx::commit`], it is rolled back.
+#[derive(Debug)]
+pub struct WorkspaceTx {
+    tx: Transaction<'static, Postgres>,
+    workspace: WorkspaceId,
+}
+
+impl WorkspaceTx {
+    /// The workspace whose rows it sees.
+    #[must_use]
+    pub const fn workspace(&self) -> &WorkspaceId {
+        &self.workspace
+    }
+
+    /// Makes what was done last.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OutcomeUnknown`] when the connection broke meanwhile, [`Error::Serialization`] when nothing was done.
+    pub async fn commit(self) -> Result<()> {
+        match self.tx.commit().await.map_err(Error::from) {
+            Err(Error::Disconnected(cause)) => Err(Error::OutcomeUnknown(cause)),
+            outcome => outcome,
+        }
+    }
+
+    /// Gives up what was done.
+    ///
+    /// # Errors
+    ///
+    /// When the connection broke, which undoes it just as well.
+    pub async fn rollback(self) -> Result<()> {
+        Ok(self.tx.rollback().await?)
+    }
+}
+
+impl Deref for WorkspaceTx {
+    type Target = PgConnection;
+
+    fn deref(&self) -> &PgConnection {
+        &self.tx
+    }
+}
+
+impl DerefMut for WorkspaceTx {
+    fn deref_mut(&mut self) -> &mut PgConnection {
+        &mut self.tx
+    }
+}

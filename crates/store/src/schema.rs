@@ -1,0 +1,60 @@
+//! The schema's version and its migrations.
+
+use secrecy::{ExposeSecret, SecretString};
+use sqlx::migrate::Migrator;
+use sqlx::{Connection, PgConnection, PgPool};
+
+use crate::{Error, Result};
+
+/// The migrations this program was built with.
+pub static MIGRATOR: Migrator = sqlx::migrate!("../../migrations");
+
+/// The newest migration of this program: the oldest schema it can serve from.
+#[must_use]
+pub fn wanted_version() -> i64 {
+    MIGRATOR
+        .iter()
+        .map(|migration| migration.version)
+        .max()
+        .unwrap_or_default()
+}
+
+/// Brings the database at `url` up to date, as the owner of its tables. Does nothing when it is.
+///
+/// Replicas of the release before may go on meanwhile: migrations only add what they do not know.
+///
+/// # Errors
+///
+/// [`Error::Migrate`] when a migration fails or one that was applied has another text now.
+pub async fn migrate(url: &SecretString) -> Result<i64> {
+    let mut connection = PgConnection::connect(url.expose_secret()).await?;
+    MIGRATOR
+        .run_direct(None, &mut connection, false)
+        .await
+        .map_err(Error::Migrate)?;
+    connection.close().await?;
+    Ok(wanted_version())
+}
+
+/// Fails unless the schema is at least as new as this program. A newer one is fine: the next release may already have
+/// migrated.
+pub(crate) async fn check(pool: &PgPool) -> Result<()> {
+    let wanted = wanted_version();
+    let found = sqlx::query_scalar!("SELECT max(version) FROM _sqlx_migrations WHERE success")
+        .fetch_one(pool)
+        .await;
+    let found = match found {
+        Ok(found) => found,
+        // undefined_table or insufficient_privilege: never migrated, or not by the migrations that grant this.
+        Err(sqlx::Error::Database(cause))
+            if matches!(cause.code().as_deref(), Some("42P01" | "42501")) =>
+        {
+            None
+        }
+        Err(error) => return Err(error.into()),
+    };
+    match found {
+        Some(found) if found >= wanted => Ok(()),
+        _ => Err(Error::SchemaMismatch { found, wanted }),
+    }
+}
