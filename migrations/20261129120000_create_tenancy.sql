@@ -33,9 +33,9 @@ CREATE TABLE workspaces (
     wrapped_key bytea,
     created_at timestamptz NOT NULL DEFAULT now(),
     created_by text NOT NULL,
-    -- Makes creation repeatable: idempotency_keys cannot, as it belongs to a workspace that does not exist yet.
-    creation_key text CHECK (length(creation_key) BETWEEN 1 AND 255),
-    creation_digest bytea CHECK (length(creation_digest) = 32)
+    -- The Idempotency-Key it was made with. It leads a repeated request to the workspace, and only there to the answer in
+    -- idempotency_keys, which belongs to the workspace.
+    creation_key text CHECK (length(creation_key) BETWEEN 1 AND 255)
 );
 CREATE UNIQUE INDEX workspaces_name_key ON workspaces (lower(name));
 CREATE UNIQUE INDEX workspaces_creation_key ON workspaces (created_by, creation_key)

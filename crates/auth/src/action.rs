@@ -56,6 +56,8 @@ pub enum Action {
     ReadValues,
     /// Read whole documents.
     ReadDocument,
+    /// Read what Terraform reads: the whole document, or for `outputs` one with nothing but the root outputs.
+    ReadForTerraform,
     /// Write a new version.
     WriteState,
     /// Bring a document in as the next version.
@@ -101,6 +103,7 @@ impl Action {
         Self::ReadSensitiveOutputs,
         Self::ReadValues,
         Self::ReadDocument,
+        Self::ReadForTerraform,
         Self::WriteState,
         Self::ImportState,
         Self::LockState,
@@ -148,12 +151,15 @@ impl Action {
             Self::ReadOutputs => VIEWERS.and(Outputs),
             Self::ReadSensitiveOutputs => READERS.and(Outputs),
             Self::ReadValues | Self::ReadDocument => READERS,
-            Self::WriteState | Self::ImportState | Self::LockState | Self::UnlockState => WRITERS,
-            Self::BreakLock
-            | Self::ChangeAdminLock
-            | Self::RollBackState
+            Self::ReadForTerraform => READERS.and(Outputs),
+            // Deleting is as harmless as writing an empty document: the history stays.
+            Self::WriteState
+            | Self::ImportState
+            | Self::LockState
+            | Self::UnlockState
             | Self::DeleteState
-            | Self::UndeleteState => MAINTAINERS,
+            | Self::UndeleteState => WRITERS,
+            Self::BreakLock | Self::ChangeAdminLock | Self::RollBackState => MAINTAINERS,
         }
     }
 

@@ -1,8 +1,9 @@
 //! What the audit log says of each use case: who, what, where, and digests before and after.
 
-use protocol::LockInfo;
+use protocol::{LockInfo, StateId};
 use serde_json::{Value, json};
-use store::{NewAuditEntry, Reservation, Source, Version, WorkspaceTx};
+use store::tenancy::audit::{self, NewEntry};
+use store::{Reservation, Source, Version, WorkspaceTx};
 use uuid::Uuid;
 
 use crate::write::hex;
@@ -95,19 +96,17 @@ pub(crate) async fn record(
     name: &str,
     what: What<'_>,
 ) -> Result<(), EngineError> {
-    store::record_audit(
+    audit::record(
         tx,
-        &NewAuditEntry {
-            principal: caller.principal(),
-            display: caller.display(),
-            token_id: Some(caller.context().token_id().as_str()),
+        caller.context(),
+        NewEntry {
             action: what.action(),
             target: name,
             environment: Some(caller.environment()),
-            state_id: Some(state_id),
-            request_id: caller.context().request_id(),
+            state: Some(StateId::from_uuid(state_id)),
             before: what.before(),
             after: what.after(),
+            ..NewEntry::default()
         },
     )
     .await?;

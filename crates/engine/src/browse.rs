@@ -4,7 +4,7 @@ use protocol::StateName;
 use store::{Form, KeptRecord, OutputRow, ResourceRow, StateRecord, Version, VersionRef, WorkspaceTx};
 
 use crate::lock::{holder, same_spelling};
-use crate::{Caller, Engine, EngineError, Holder};
+use crate::{Caller, Engine, EngineError, Holder, audit};
 
 /// A state, its head, who holds it, and what is kept of late writes.
 #[derive(Debug, Clone)]
@@ -98,6 +98,21 @@ impl Engine {
         let rows = store::find_instance(&mut tx, state.id, version.seq, address).await?;
         tx.commit().await?;
         if rows.is_empty() { Err(EngineError::NoSuchInstance) } else { Ok((version, rows)) }
+    }
+
+    /// Records that the caller is about to be shown sensitive values of an instance.
+    pub async fn record_sensitive_read(
+        &self,
+        caller: &Caller,
+        name: &StateName,
+        seq: i64,
+        address: &str,
+    ) -> Result<(), EngineError> {
+        let mut tx = self.begin(caller).await?;
+        let state = store::find_state(&mut tx, caller.environment(), name).await?.ok_or(EngineError::NoState)?;
+        let what = audit::What::SensitiveRead { seq, address };
+        audit::record(&mut tx, caller, state.id, &state.name, what).await?;
+        Ok(tx.commit().await?)
     }
 
     /// Root outputs of the head, with the head itself.

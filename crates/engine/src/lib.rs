@@ -30,7 +30,7 @@ pub use lock::{UnlockTarget, Unlocked};
 pub use read::{DocumentBody, ReadDocument};
 pub use rollback::RolledBack;
 pub use store::{Source, VersionRef};
-pub use write::{WriteLock, Written};
+pub use write::{WriteLock, WriteReport, Written};
 
 use crate::documents::Documents;
 use crate::keys::DataKeys;

@@ -4,6 +4,8 @@
 //! splitting, comparing with the rows of the head, compressing. The transaction itself touches the rows
 //! that change, one version row and the head, and starts over when the head moved meanwhile.
 
+use std::time::{Duration, Instant};
+
 use bytes::Bytes;
 use protocol::StateName;
 use sha2::{Digest as _, Sha256};
@@ -36,6 +38,16 @@ pub enum Written {
     Version { seq: i64, serial: Option<u64>, rows_changed: usize, forced: bool },
 }
 
+/// A write and where its time went, its receipt apart.
+#[derive(Debug, Clone)]
+pub struct WriteReport {
+    pub written: Written,
+    /// Hashing, splitting, comparing, proving: grows with the document.
+    pub prepare: Duration,
+    /// The transaction that writes: grows with the change.
+    pub commit: Duration,
+}
+
 /// The right under which one attempt writes.
 enum Right {
     Held(Box<Reservation>),
@@ -56,7 +68,8 @@ impl Engine {
         lock: WriteLock<'_>,
         body: Bytes,
         source: Source,
-    ) -> Result<Written, EngineError> {
+    ) -> Result<WriteReport, EngineError> {
+        let began = Instant::now();
         let _large = self.admit_document(body.len()).await;
         let hashing = tokio::task::spawn_blocking({
             let body = body.clone();
@@ -66,13 +79,20 @@ impl Engine {
         // The task only hashes: it cannot fail but by a panic, which is carried on.
         let sha256 = hashing.await.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()));
 
-        for _ in 1..ATTEMPTS {
-            match self.try_write(caller, name, lock, &body, &sha256, &mut document, source).await {
-                Err(EngineError::Store(store::Error::Moved(_))) => {}
-                done => return done,
+        let mut attempts = 1;
+        loop {
+            let mut committing = None;
+            let tried =
+                self.try_write(caller, name, lock, &body, &sha256, &mut document, source, &mut committing).await;
+            match tried {
+                Err(EngineError::Store(error)) if attempts < ATTEMPTS && error.wants_another_try() => attempts += 1,
+                Err(error) => return Err(error),
+                Ok(written) => {
+                    let commit = committing.map_or(Duration::ZERO, |start: Instant| start.elapsed());
+                    return Ok(WriteReport { written, prepare: began.elapsed().saturating_sub(commit), commit });
+                }
             }
         }
-        self.try_write(caller, name, lock, &body, &sha256, &mut document, source).await
     }
 
     #[expect(clippy::too_many_arguments, reason = "one attempt of write_document, with all it has prepared")]
@@ -85,6 +105,7 @@ impl Engine {
         sha256: &[u8; 32],
         document: &mut Document<'_>,
         source: Source,
+        committing: &mut Option<Instant>,
     ) -> Result<Written, EngineError> {
         let mut tx = self.begin(caller).await?;
         let head = store::find_head(&mut tx, caller.environment(), name).await?;
@@ -141,6 +162,7 @@ impl Engine {
         let births = prepared.births(document);
         let seq = base_seq + 1;
 
+        *committing = Some(Instant::now());
         let mut tx = self.begin(caller).await?;
         let known = store::find_or_create_state(&mut tx, caller.environment(), name).await?;
         let state = known.id;

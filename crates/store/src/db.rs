@@ -29,7 +29,11 @@ impl DbOptions {
     /// Options with the default sizes.
     #[must_use]
     pub fn new(url: SecretString) -> Self {
-        Self { url, max_connections: 16, acquire_timeout: Duration::from_secs(3) }
+        Self {
+            url,
+            max_connections: 16,
+            acquire_timeout: Duration::from_secs(3),
+        }
     }
 }
 
@@ -77,11 +81,16 @@ impl Db {
     ///
     /// [`Error::Unavailable`] when there is no connection in time.
     pub async fn begin_read(&self, workspace: &WorkspaceId) -> Result<WorkspaceTx> {
-        self.begin_with("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", workspace).await
+        self.begin_with("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", workspace)
+            .await
     }
 
     /// `BEGIN` and the settings of the transaction, in one round trip.
-    async fn begin_with(&self, begin: &'static str, workspace: &WorkspaceId) -> Result<WorkspaceTx> {
+    async fn begin_with(
+        &self,
+        begin: &'static str,
+        workspace: &WorkspaceId,
+    ) -> Result<WorkspaceTx> {
         let mut attempts = 1;
         loop {
             // The id is a validated newtype of `ws_` and twelve hex digits, so it may stand in the text. All three
@@ -95,8 +104,18 @@ impl Db {
                  set_config('statement_timeout', '55s', true), \
                  set_config('idle_in_transaction_session_timeout', '60s', true)"
             );
-            match self.pool.begin_with(AssertSqlSafe(statement)).await.map_err(Error::from) {
-                Ok(tx) => return Ok(WorkspaceTx { tx, workspace: workspace.clone() }),
+            match self
+                .pool
+                .begin_with(AssertSqlSafe(statement))
+                .await
+                .map_err(Error::from)
+            {
+                Ok(tx) => {
+                    return Ok(WorkspaceTx {
+                        tx,
+                        workspace: workspace.clone(),
+                    });
+                }
                 Err(Error::Disconnected(_)) if attempts < BEGIN_ATTEMPTS => attempts += 1,
                 // Nothing had begun, so to the caller it is the same as no connection at all.
                 Err(Error::Disconnected(cause)) => return Err(Error::Unavailable(cause)),

@@ -70,6 +70,13 @@ impl Error {
         matches!(self, Self::Disconnected(_) | Self::Serialization(_))
     }
 
+    /// Whether a use case that compares, then writes, may start over: nothing was done, and a fresh look may decide
+    /// otherwise.
+    #[must_use]
+    pub const fn wants_another_try(&self) -> bool {
+        self.is_retryable() || matches!(self, Self::Moved(_))
+    }
+
     /// Whether the trouble is the database's and not the request's: the client should come back later.
     #[must_use]
     pub const fn is_temporary(&self) -> bool {
@@ -79,6 +86,7 @@ impl Error {
                 | Self::Disconnected(_)
                 | Self::Serialization(_)
                 | Self::OutcomeUnknown(_)
+                | Self::Moved(_)
         )
     }
 
@@ -90,7 +98,10 @@ impl Error {
 
     /// An impossible row.
     pub(crate) fn impossible(table: &'static str, reason: impl ToString) -> Self {
-        Self::ImpossibleRow { table, reason: reason.to_string() }
+        Self::ImpossibleRow {
+            table,
+            reason: reason.to_string(),
+        }
     }
 }
 
@@ -124,7 +135,10 @@ impl Error {
             _ if state.starts_with("08") => Self::Disconnected(error),
             _ if state.starts_with("53") => Self::Unavailable(error),
             _ if state.starts_with("23") => match constraint {
-                Some(constraint) => Self::Constraint { constraint, source: error },
+                Some(constraint) => Self::Constraint {
+                    constraint,
+                    source: error,
+                },
                 None => Self::Query(error),
             },
             _ => Self::Query(error),

@@ -12,7 +12,11 @@ pub static MIGRATOR: Migrator = sqlx::migrate!("../../migrations");
 /// The newest migration of this program: the oldest schema it can serve from.
 #[must_use]
 pub fn wanted_version() -> i64 {
-    MIGRATOR.iter().map(|migration| migration.version).max().unwrap_or_default()
+    MIGRATOR
+        .iter()
+        .map(|migration| migration.version)
+        .max()
+        .unwrap_or_default()
 }
 
 /// Brings the database at `url` up to date, as the owner of its tables. Does nothing when it is.
@@ -24,7 +28,10 @@ pub fn wanted_version() -> i64 {
 /// [`Error::Migrate`] when a migration fails or one that was applied has another text now.
 pub async fn migrate(url: &SecretString) -> Result<i64> {
     let mut connection = PgConnection::connect(url.expose_secret()).await?;
-    MIGRATOR.run_direct(None, &mut connection, false).await.map_err(Error::Migrate)?;
+    MIGRATOR
+        .run_direct(None, &mut connection, false)
+        .await
+        .map_err(Error::Migrate)?;
     connection.close().await?;
     Ok(wanted_version())
 }
@@ -33,11 +40,9 @@ pub async fn migrate(url: &SecretString) -> Result<i64> {
 /// migrated.
 pub(crate) async fn check(pool: &PgPool) -> Result<()> {
     let wanted = wanted_version();
-    let found = sqlx::query_scalar!(
-        "SELECT max(version) FROM _sqlx_migrations WHERE success"
-    )
-    .fetch_one(pool)
-    .await;
+    let found = sqlx::query_scalar!("SELECT max(version) FROM _sqlx_migrations WHERE success")
+        .fetch_one(pool)
+        .await;
     let found = match found {
         Ok(found) => found,
         // undefined_table or insufficient_privilege: never migrated, or not by the migrations that grant this.

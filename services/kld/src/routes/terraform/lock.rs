@@ -1,0 +1,95 @@
+//! `LOCK` and `UNLOCK`, and their forms as POST.
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use engine::UnlockTarget;
+use protocol::{Code, LockInfo};
+
+use super::{acting, body};
+use crate::access::StateCaller;
+use crate::error::ApiError;
+use crate::state::AppState;
+
+/// Lock information is a few hundred bytes; `Info` may hold a message.
+const LOCK_BODY_BYTES: usize = 64 * 1024;
+/// A UUID has 36 characters.
+const LOCK_ID_CHARACTERS: usize = 256;
+
+/// `LOCK …/{name}`: take the Terraform lock. Exactly 200 is success to the client.
+pub(crate) async fn lock_state(
+    State(app): State<AppState>,
+    caller: StateCaller,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<StatusCode, ApiError> {
+    let body = body::receive(&headers, body, LOCK_BODY_BYTES).await?;
+    let info = LockInfo::from_slice(&body)
+        .map_err(|error| ApiError::with_detail(Code::InvalidJson, error.to_string()))?;
+    let info = LockInfo { id: valid_id(&info.id)?, ..info };
+    app.engine.lock(&acting(&caller)?, caller.name(), &info).await?;
+    Ok(StatusCode::OK)
+}
+
+/// `UNLOCK …/{name}`: give up or break the Terraform lock. Exactly 200 is success to the client.
+pub(crate) async fn unlock_state(
+    State(app): State<AppState>,
+    caller: StateCaller,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<StatusCode, ApiError> {
+    let body = body::receive(&headers, body, LOCK_BODY_BYTES).await?;
+    let target = unlock_target(&body)?;
+    app.engine.unlock(&acting(&caller)?, caller.name(), &target).await?;
+    Ok(StatusCode::OK)
+}
+
+/// What an UNLOCK body names. Terraform's force-unlock sends an empty one; OpenTofu's one with only the ID that its
+/// user typed, which may be the readable form of a conflict.
+fn unlock_target(body: &[u8]) -> Result<UnlockTarget, ApiError> {
+    if body.trim_ascii().is_empty() {
+        return Ok(UnlockTarget::Any);
+    }
+    let info = LockInfo::from_slice(body)
+        .map_err(|error| ApiError::with_detail(Code::InvalidJson, error.to_string()))?;
+    match LockInfo::id_word(&info.id) {
+        "" => Ok(UnlockTarget::Any),
+        id => Ok(UnlockTarget::Id(valid_id(id)?)),
+    }
+}
+
+/// A lock ID that can be stored, shown, and told from what follows it in a conflict.
+fn valid_id(id: &str) -> Result<String, ApiError> {
+    let plain = !id.is_empty() && id.len() <= LOCK_ID_CHARACTERS && id.chars().all(|c| c.is_ascii_graphic());
+    if plain {
+        return Ok(id.to_owned());
+    }
+    Err(ApiError::with_detail(
+        Code::InvalidRequest,
+        "the lock's ID must be 1 to 256 printable ASCII characters without spaces",
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unlock_names_an_id_or_whatever_there_is() {
+        let target = |body: &str| unlock_target(body.as_bytes());
+        assert_eq!(target("").unwrap(), UnlockTarget::Any);
+        assert_eq!(target("{\"ID\":\"\"}").unwrap(), UnlockTarget::Any);
+        assert_eq!(target("{\"ID\":\"a-1\"}").unwrap(), UnlockTarget::Id("a-1".into()));
+        let readable = "{\"ID\":\"a-1 OperationTypeApply by ann@laptop\",\"Created\":\"0001-01-01T00:00:00Z\"}";
+        assert_eq!(target(readable).unwrap(), UnlockTarget::Id("a-1".into()));
+        assert!(target("nonsense").is_err());
+    }
+
+    #[test]
+    fn an_id_that_cannot_be_told_apart_is_refused() {
+        assert!(valid_id("6a1c0000-0000-4000-8000-000000000001").is_ok());
+        for id in ["", "a b", "a\0", "é", &"x".repeat(257)] {
+            assert!(valid_id(id).is_err(), "{id:?}");
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! The Terraform lane: the ordinary `http` backend, to the letter of what the real clients send and expect
+//! (docs/http-lane.md).
+//!
+//! Nothing that would fail the same way again may be a 5xx or a 429: Terraform tries three times and hides the reason.
+//! And 404 means one thing only, "nothing was ever written here", since Terraform then plans to create everything.
+
+pub(crate) mod body;
+mod encoding;
+mod lock;
+mod query;
+mod read;
+mod refusal;
+mod write;
+
+use auth::Action;
+use axum::http::Method;
+use axum::routing::any;
+use engine::Caller;
+
+use crate::access::StateCaller;
+use crate::error::ApiError;
+use crate::table::Route;
+
+pub(crate) use read::document_response;
+pub(crate) use refusal::refusal;
+
+const STATE: &str = "/v1/states/{ws}/{env}/{name}";
+
+/// The rows of this lane. LOCK and UNLOCK also have addresses of their own, for edges that let only usual methods
+/// through.
+pub(crate) fn routes() -> Vec<Route> {
+    let lock_method = Method::from_bytes(b"LOCK").unwrap_or(Method::POST);
+    let unlock_method = Method::from_bytes(b"UNLOCK").unwrap_or(Method::POST);
+    let read = Action::ReadForTerraform;
+    vec![
+        Route::terraform("read_state", Method::GET, STATE, read, any(read::read_state)),
+        Route::terraform("head_state", Method::HEAD, STATE, read, any(read::read_state)),
+        Route::terraform("write_state", Method::POST, STATE, Action::WriteState, any(write::write_state)),
+        Route::terraform("delete_state", Method::DELETE, STATE, Action::DeleteState, any(write::delete_state)),
+        Route::terraform("lock_state", lock_method, STATE, Action::LockState, any(lock::lock_state)),
+        Route::terraform("unlock_state", unlock_method, STATE, Action::UnlockState, any(lock::unlock_state)),
+        Route::terraform(
+            "lock_state_by_post",
+            Method::POST,
+            "/v1/states/{ws}/{env}/{name}/lock",
+            Action::LockState,
+            any(lock::lock_state),
+        ),
+        Route::terraform(
+            "unlock_state_by_post",
+            Method::POST,
+            "/v1/states/{ws}/{env}/{name}/unlock",
+            Action::UnlockState,
+            any(lock::unlock_state),
+        ),
+        Route::terraform(
+            "unlock_state_apart",
+            Method::POST,
+            "/v1/state-unlock/{ws}/{env}/{name}",
+            Action::UnlockState,
+            any(lock::unlock_state),
+        ),
+    ]
+}
+
+/// The decided request as a use case takes it.
+pub(crate) fn acting(caller: &StateCaller) -> Result<Caller, ApiError> {
+    #[derive(Debug, thiserror::Error)]
+    #[error("the decision was not on an environment")]
+    struct NotInEnvironment;
+    Caller::new((**caller).clone()).ok_or_else(|| ApiError::internal(&NotInEnvironment))
+}

@@ -1,0 +1,69 @@
+//! `POST` and `DELETE` of a state.
+
+use std::time::Instant;
+
+use axum::body::Body;
+use axum::extract::{RawQuery, State};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use engine::{Source, WriteLock, Written};
+use protocol::Code;
+
+use super::query::{LockId, lock_id};
+use super::{acting, body};
+use crate::access::StateCaller;
+use crate::error::ApiError;
+use crate::state::AppState;
+
+/// Where the time of a request went, for people and benchmarks (<https://www.w3.org/TR/server-timing/>).
+const SERVER_TIMING: HeaderName = HeaderName::from_static("server-timing");
+
+/// `POST …/{name}?ID=…`: make the body the next version.
+pub(crate) async fn write_state(
+    State(app): State<AppState>,
+    caller: StateCaller,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, ApiError> {
+    let began = Instant::now();
+    let id = lock_id(query.as_deref());
+    let body = body::receive(&headers, body, app.config.max_state_bytes).await?;
+    let received = began.elapsed();
+    let report = app
+        .engine
+        .write_document(&acting(&caller)?, caller.name(), write_lock(&id)?, body, Source::Terraform)
+        .await?;
+    let mut response = StatusCode::OK.into_response();
+    let timing = format!(
+        "receive;dur={:.3}, prepare;dur={:.3}, commit;dur={:.3}",
+        received.as_secs_f64() * 1e3,
+        report.prepare.as_secs_f64() * 1e3,
+        report.commit.as_secs_f64() * 1e3,
+    );
+    if let (Ok(timing), Written::Version { .. }) = (HeaderValue::from_str(&timing), &report.written) {
+        response.headers_mut().insert(SERVER_TIMING, timing);
+    }
+    Ok(response)
+}
+
+/// `DELETE …/{name}?ID=…`: delete the state; it can be brought back until it is purged.
+pub(crate) async fn delete_state(
+    State(app): State<AppState>,
+    caller: StateCaller,
+    RawQuery(query): RawQuery,
+) -> Result<StatusCode, ApiError> {
+    let id = lock_id(query.as_deref());
+    app.engine.delete_state(&acting(&caller)?, caller.name(), write_lock(&id)?).await?;
+    Ok(StatusCode::OK)
+}
+
+fn write_lock(id: &LockId) -> Result<WriteLock<'_>, ApiError> {
+    match id {
+        LockId::None => Ok(WriteLock::None),
+        LockId::One(id) => Ok(WriteLock::Id(id)),
+        LockId::Several => {
+            Err(ApiError::with_detail(Code::LockIdMismatch, "the address holds more than one lock ID"))
+        }
+    }
+}
