@@ -1,7 +1,10 @@
 //! What a state holds and how it came to: lists, single instances, outputs, the history.
 
 use protocol::StateName;
-use store::{Form, KeptRecord, OutputRow, ResourceRow, StateRecord, Version, VersionRef, WorkspaceTx};
+use store::{
+    Form, KeptRecord, OutputRow, ResourceRow, SealedKind, SealedPlace, StateRecord, Version, VersionRef, WorkspaceTx,
+};
+use uuid::Uuid;
 
 use crate::lock::{holder, same_spelling};
 use crate::{Caller, Engine, EngineError, Holder, audit};
@@ -11,6 +14,7 @@ use crate::{Caller, Engine, EngineError, Holder, audit};
 pub struct Status {
     pub state: store::State,
     pub head: Option<Version>,
+    pub version_count: i64,
     pub holders: Vec<Holder>,
     pub kept: Vec<KeptRecord>,
 }
@@ -40,8 +44,9 @@ impl Engine {
         let head = store::find_version(&mut tx, state.id, VersionRef::Head).await?;
         let holders = store::list_active(&mut tx, state.id).await?.iter().map(holder).collect();
         let kept = store::list_kept(&mut tx, state.id).await?;
+        let version_count = store::count_versions(&mut tx, state.id).await?;
         tx.commit().await?;
-        Ok(Status { state, head, holders, kept })
+        Ok(Status { state, head, version_count, holders, kept })
     }
 
     pub async fn list_versions(
@@ -77,12 +82,12 @@ impl Engine {
         wanted: VersionRef,
         after: &[u8],
         limit: i64,
-    ) -> Result<Vec<ResourceRow>, EngineError> {
+    ) -> Result<(Version, Vec<ResourceRow>), EngineError> {
         let (mut tx, state) = self.begin_on(caller, name).await?;
         let version = rows_version(&mut tx, &state, wanted).await?;
         let rows = store::list_resources(&mut tx, state.id, version.seq, after, limit).await?;
         tx.commit().await?;
-        Ok(rows)
+        Ok((version, rows))
     }
 
     /// The current object at an address, and deposed ones beside it.
@@ -133,6 +138,23 @@ impl Engine {
         let outputs = store::outputs_at(&mut tx, head.state_id, version.seq).await?;
         tx.commit().await?;
         Ok((version, outputs))
+    }
+
+    /// The body of a write that came too late.
+    pub async fn kept_document(
+        &self,
+        caller: &Caller,
+        name: &StateName,
+        id: Uuid,
+    ) -> Result<Vec<u8>, EngineError> {
+        let (mut tx, state) = self.begin_on(caller, name).await?;
+        let (packed, seq, size) =
+            store::find_kept(&mut tx, state.id, id).await?.ok_or(EngineError::NoSuchVersion)?;
+        let key = self.data_key(&mut tx, caller).await?;
+        tx.commit().await?;
+        let kind = SealedKind::KeptResult;
+        let place = SealedPlace { workspace: caller.workspace(), state: state.id, seq, kind };
+        Ok(tokio::task::block_in_place(|| key.unpack(&place, &packed, size as usize))?)
     }
 
     async fn begin_on(

@@ -11,6 +11,7 @@ pub struct Holder {
     pub principal: String,
     pub since: chrono::DateTime<chrono::Utc>,
     pub last_active: chrono::DateTime<chrono::Utc>,
+    pub expires_at: Option<chrono::DateTime<chrono::Utc>>,
 }
 
 /// What the head was when a write was judged against it; never any of its content.

@@ -5,6 +5,7 @@
 //! must be decided together; and does everything that costs time in proportion to a document outside of
 //! it. What is pure (comparison, judgement) stands in functions without I/O.
 
+mod again;
 mod audit;
 mod browse;
 mod caller;

@@ -7,6 +7,7 @@
 use protocol::{LockInfo, StateName};
 use store::{End, Lane, NewReservation, Reservation, State, WorkspaceTx};
 
+use crate::again::again;
 use crate::{Caller, Engine, EngineError, Holder, audit};
 
 /// What an UNLOCK names.
@@ -21,7 +22,7 @@ pub enum UnlockTarget {
 /// How an unlock went.
 #[derive(Debug, Clone)]
 pub enum Unlocked {
-    Released,
+    Released(Box<Holder>),
     /// Somebody's lock was ended by force.
     Broken(Box<Holder>),
     /// The same unlock had been done before, or nothing was held.
@@ -32,7 +33,7 @@ impl Engine {
     /// Takes the Terraform lock. The same ID again is the same grant; an ID that ended is a delayed
     /// duplicate and never locks anew.
     pub async fn lock(&self, caller: &Caller, name: &StateName, info: &LockInfo) -> Result<(), EngineError> {
-        self.reserve_whole_state(caller, name, Lane::Terraform, info).await.map(drop)
+        again(async || self.reserve_whole_state(caller, name, Lane::Terraform, info).await).await.map(drop)
     }
 
     /// Takes the administrative lock: it stays until somebody takes it away by hand.
@@ -42,7 +43,7 @@ impl Engine {
         name: &StateName,
         info: &LockInfo,
     ) -> Result<Holder, EngineError> {
-        self.reserve_whole_state(caller, name, Lane::Admin, info).await
+        again(async || self.reserve_whole_state(caller, name, Lane::Admin, info).await).await
     }
 
     async fn reserve_whole_state(
@@ -99,6 +100,15 @@ impl Engine {
 
     /// Gives up or breaks the Terraform lock of a state.
     pub async fn unlock(
+        &self,
+        caller: &Caller,
+        name: &StateName,
+        target: &UnlockTarget,
+    ) -> Result<Unlocked, EngineError> {
+        again(async || self.try_unlock(caller, name, target).await).await
+    }
+
+    async fn try_unlock(
         &self,
         caller: &Caller,
         name: &StateName,
@@ -177,7 +187,7 @@ impl Engine {
             audit::What::Unlocked { lock: &broken.info }
         };
         audit::record(tx, caller, state.id, &state.name, what).await?;
-        Ok(if by_force { Unlocked::Broken(broken) } else { Unlocked::Released })
+        Ok(if by_force { Unlocked::Broken(broken) } else { Unlocked::Released(broken) })
     }
 }
 
@@ -243,5 +253,6 @@ pub(crate) fn holder(held: &Reservation) -> Holder {
         principal: held.principal_id.clone(),
         since: held.created_at,
         last_active: held.last_active_at,
+        expires_at: held.expires_at,
     }
 }

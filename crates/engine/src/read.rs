@@ -16,6 +16,7 @@ use store::{Form, RowPage, SealedKind, SealedPlace, Version, VersionRef, Workspa
 use tfstate::{Digest, Header, Renderer, RowKind, RowsDigest};
 use uuid::Uuid;
 
+use crate::again::again;
 use crate::documents::{DocumentKey, SMALL_DOCUMENT_BYTES};
 use crate::lock::same_spelling;
 use crate::{Caller, Engine, EngineError};
@@ -48,6 +49,10 @@ impl Engine {
     /// `NoVersion` only when nothing was ever written: everything else that goes wrong is another error,
     /// because Terraform takes "none" as permission to create everything anew.
     pub async fn read_head(&self, caller: &Caller, name: &StateName) -> Result<ReadDocument, EngineError> {
+        again(async || self.try_read_head(caller, name).await).await
+    }
+
+    async fn try_read_head(&self, caller: &Caller, name: &StateName) -> Result<ReadDocument, EngineError> {
         let mut tx = self.begin_read(caller).await?;
         let head = store::find_head(&mut tx, caller.environment(), name).await?.ok_or(EngineError::NoVersion)?;
         if head.name != name.as_str() {

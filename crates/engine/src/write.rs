@@ -13,13 +13,10 @@ use store::{Form, Head, Lane, NewInstance, NewOutput, NewVersion, Reservation, S
 use tfstate::{Document, Opaque, OpaqueReason, RowKind, State};
 use uuid::Uuid;
 
+use crate::again::again;
 use crate::compare::{Changes, Known, compare};
 use crate::lock::{end_due, holder, lock_info, same_spelling};
 use crate::{Caller, Engine, EngineError, HeadFacts, audit};
-
-/// How often a write starts over because the head moved between comparison and commit. Only writes
-/// without a lock can meet that, and the second try is normally refused for its serial.
-const ATTEMPTS: usize = 4;
 
 /// What a write presents as its right to the state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,20 +76,13 @@ impl Engine {
         // The task only hashes: it cannot fail but by a panic, which is carried on.
         let sha256 = hashing.await.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()));
 
-        let mut attempts = 1;
-        loop {
-            let mut committing = None;
-            let tried =
-                self.try_write(caller, name, lock, &body, &sha256, &mut document, source, &mut committing).await;
-            match tried {
-                Err(EngineError::Store(error)) if attempts < ATTEMPTS && error.wants_another_try() => attempts += 1,
-                Err(error) => return Err(error),
-                Ok(written) => {
-                    let commit = committing.map_or(Duration::ZERO, |start: Instant| start.elapsed());
-                    return Ok(WriteReport { written, prepare: began.elapsed().saturating_sub(commit), commit });
-                }
-            }
-        }
+        let mut committing = None;
+        let written = again(async || {
+            self.try_write(caller, name, lock, &body, &sha256, &mut document, source, &mut committing).await
+        })
+        .await?;
+        let commit = committing.map_or(Duration::ZERO, |start: Instant| start.elapsed());
+        Ok(WriteReport { written, prepare: began.elapsed().saturating_sub(commit), commit })
     }
 
     #[expect(clippy::too_many_arguments, reason = "one attempt of write_document, with all it has prepared")]

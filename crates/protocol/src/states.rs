@@ -82,6 +82,28 @@ pub struct StateStatus {
     pub version_count: i64,
     /// Who holds the state; empty when nobody does.
     pub holders: Vec<LockHolder>,
+    /// Documents that were written too late, and kept instead of lost; newest first.
+    #[serde(default)]
+    pub kept: Vec<KeptResult>,
+}
+
+/// A document whose lock had ended when it was written. It may describe real infrastructure that the state does not.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+pub struct KeptResult {
+    /// Its id.
+    pub id: uuid::Uuid,
+    /// The lock under which it was written.
+    pub lock_id: String,
+    /// The version that its writer started from.
+    pub base_seq: i64,
+    /// Its size in bytes.
+    pub size_bytes: i64,
+    /// When it was kept.
+    pub kept_at: DateTime<Utc>,
+    /// Whose it is.
+    pub kept_by: String,
+    /// Whether somebody has dealt with it.
+    pub settled: bool,
 }
 
 /// In which way a state is held.
@@ -169,8 +191,11 @@ pub struct Version {
     /// How many instances the version before it had.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub previous_instance_count: Option<i64>,
-    /// Its size in bytes.
-    pub size_bytes: i64,
+    /// How many rows were closed or opened for it.
+    pub rows_changed: i64,
+    /// Its size in bytes; absent where the document has not been rendered yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub size_bytes: Option<i64>,
     /// The document's SHA-256 in hex; absent where it has not been needed yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sha256: Option<String>,
@@ -299,4 +324,45 @@ pub struct UndeleteRequest {
     /// Which one, where several states of the name were deleted; absent: the last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state_id: Option<StateId>,
+}
+
+/// What a rollback did.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+pub struct RollbackAnswer {
+    /// The new version's number.
+    pub seq: i64,
+    /// The new version's serial.
+    pub serial: u64,
+    /// How many rows were closed or opened.
+    pub rows_changed: u64,
+    /// The version that was current before.
+    pub from: Version,
+    /// The version whose content is current again.
+    pub to: Version,
+    /// Who did it.
+    pub by: String,
+}
+
+/// What an import did.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+pub struct ImportAnswer {
+    /// The number of the version that holds the document.
+    pub seq: i64,
+    /// False when the document was the newest version already.
+    pub changed: bool,
+}
+
+/// What a forced unlock did.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+pub struct ForceUnlockAnswer {
+    /// The lock that was broken; absent when nothing was held.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub broken: Option<LockHolder>,
+}
+
+/// Which state was brought back.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+pub struct UndeleteAnswer {
+    /// Its id.
+    pub state_id: StateId,
 }

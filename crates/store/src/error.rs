@@ -70,11 +70,11 @@ impl Error {
         matches!(self, Self::Disconnected(_) | Self::Serialization(_))
     }
 
-    /// Whether a use case that compares, then writes, may start over: nothing was done, and a fresh look may decide
-    /// otherwise.
+    /// Whether a use case that may be done twice without harm should take a fresh look: nothing was done, or what was
+    /// done will be found.
     #[must_use]
-    pub const fn wants_another_try(&self) -> bool {
-        self.is_retryable() || matches!(self, Self::Moved(_))
+    pub const fn is_worth_another_try(&self) -> bool {
+        self.is_retryable() || matches!(self, Self::Moved(_) | Self::OutcomeUnknown(_))
     }
 
     /// Whether the trouble is the database's and not the request's: the client should come back later.

@@ -44,13 +44,13 @@ pub struct State {
     /// 0 where nothing has been written yet.
     pub head_seq: i64,
     pub lifecycle: Lifecycle,
+    pub created_at: DateTime<Utc>,
 }
 
 /// A line of a list of states.
 #[derive(Debug, Clone)]
 pub struct StateRecord {
     pub state: State,
-    pub created_at: DateTime<Utc>,
     pub deleted_at: Option<DateTime<Utc>>,
     pub serial: Option<String>,
     pub lineage: Option<String>,
@@ -70,7 +70,7 @@ pub async fn find_state(
 ) -> Result<Option<State>, Error> {
     let row = sqlx::query!(
         r#"
-            SELECT id, name, head_seq, lifecycle
+            SELECT id, name, head_seq, lifecycle, created_at
             FROM states
             WHERE workspace_id = $1 AND environment_id = $2 AND lower(name) = lower($3)
               AND lifecycle <> 'deleted'
@@ -87,6 +87,7 @@ pub async fn find_state(
             name: row.name,
             head_seq: row.head_seq,
             lifecycle: Lifecycle::parse(&row.lifecycle)?,
+            created_at: row.created_at,
         })
     })
     .transpose()
@@ -134,7 +135,7 @@ pub async fn find_or_create_state(
 pub async fn lock_state(tx: &mut WorkspaceTx, id: Uuid) -> Result<State, Error> {
     let row = sqlx::query!(
         r#"
-            SELECT id, name, head_seq, lifecycle
+            SELECT id, name, head_seq, lifecycle, created_at
             FROM states
             WHERE workspace_id = $1 AND id = $2
             FOR UPDATE
@@ -149,6 +150,7 @@ pub async fn lock_state(tx: &mut WorkspaceTx, id: Uuid) -> Result<State, Error> 
         name: row.name,
         head_seq: row.head_seq,
         lifecycle: Lifecycle::parse(&row.lifecycle)?,
+        created_at: row.created_at,
     })
 }
 
@@ -290,8 +292,8 @@ async fn list(
                     name: row.name,
                     head_seq: row.head_seq,
                     lifecycle: Lifecycle::parse(&row.lifecycle)?,
+                    created_at: row.created_at,
                 },
-                created_at: row.created_at,
                 deleted_at: row.deleted_at,
                 serial: row.serial,
                 lineage: row.lineage,

@@ -24,6 +24,6 @@ pub use outputs::{LiveOutput, NewOutput, OutputRow, close_outputs, insert_output
 pub use resources::{ResourceRow, find_instance, list_resources};
 pub use rollback::restore_rows;
 pub use versions::{
-    Form, Head, NewVersion, Source, Version, VersionRef, find_head, find_version, insert_version, list_versions,
+    Form, Head, NewVersion, Source, Version, VersionRef, count_versions, find_head, find_version, insert_version, list_versions,
     set_document_digest,
 };

@@ -76,6 +76,8 @@ pub struct Version {
     pub sha256: Option<Vec<u8>>,
     pub byte_size: Option<i64>,
     pub instance_count: i64,
+    /// Of the version before; only lists know it.
+    pub previous_instance_count: Option<i64>,
     pub rows_changed: i64,
 }
 
@@ -142,6 +144,7 @@ struct VersionRow {
     sha256: Option<Vec<u8>>,
     byte_size: Option<i64>,
     instance_count: i64,
+    previous_instance_count: Option<i64>,
     rows_changed: i64,
 }
 
@@ -167,6 +170,7 @@ impl TryFrom<VersionRow> for Version {
             sha256: row.sha256,
             byte_size: row.byte_size,
             instance_count: row.instance_count,
+            previous_instance_count: row.previous_instance_count,
             rows_changed: row.rows_changed,
         })
     }
@@ -221,6 +225,7 @@ pub async fn find_head(
                 sha256: row.sha256,
                 byte_size: row.byte_size,
                 instance_count: row.instance_count.unwrap_or_default(),
+                previous_instance_count: None,
                 rows_changed: row.rows_changed.unwrap_or_default(),
             };
             Some(Version::try_from(version)?)
@@ -247,7 +252,7 @@ pub async fn find_version(
         r#"
             SELECT seq, id, serial::text AS "serial", lineage, terraform_version, source, created_at,
                    created_by, forced, unlocked, form, opaque_reason, header, rows_digest, sha256,
-                   byte_size, instance_count, rows_changed
+                   byte_size, instance_count, NULL::bigint AS "previous_instance_count", rows_changed
             FROM state_versions
             WHERE workspace_id = $1 AND state_id = $2
               AND ($3::bigint IS NULL OR seq = $3) AND ($4::uuid IS NULL OR id = $4)
@@ -278,7 +283,16 @@ pub async fn list_versions(
         r#"
             SELECT seq, id, serial::text AS "serial", lineage, terraform_version, source, created_at,
                    created_by, forced, unlocked, form, opaque_reason, NULL::bytea AS "header",
-                   rows_digest, sha256, byte_size, instance_count, rows_changed
+                   rows_digest, sha256, byte_size, instance_count,
+                   (
+                       SELECT before.instance_count
+                       FROM state_versions before
+                       WHERE before.workspace_id = $1 AND before.state_id = $2
+                         AND before.seq < state_versions.seq
+                       ORDER BY before.seq DESC
+                       LIMIT 1
+                   ) AS "previous_instance_count",
+                   rows_changed
             FROM state_versions
             WHERE workspace_id = $1 AND state_id = $2 AND ($3::bigint IS NULL OR seq < $3)
             ORDER BY seq DESC
@@ -362,4 +376,17 @@ pub async fn set_document_digest(
     .execute(&mut **tx)
     .await?;
     Ok(())
+}
+
+/// How many versions a state has.
+pub async fn count_versions(tx: &mut WorkspaceTx, state_id: Uuid) -> Result<i64, Error> {
+    let workspace = tx.workspace().clone();
+    let count = sqlx::query_scalar!(
+        r#"SELECT count(*) AS "count!" FROM state_versions WHERE workspace_id = $1 AND state_id = $2"#,
+        workspace.as_str(),
+        state_id,
+    )
+    .fetch_one(&mut **tx)
+    .await?;
+    Ok(count)
 }

@@ -12,17 +12,17 @@ mod read;
 mod refusal;
 mod write;
 
-use auth::Action;
+use auth::{Action, Context};
 use axum::http::Method;
 use axum::routing::any;
 use engine::Caller;
 
-use crate::access::StateCaller;
+use crate::access::{EnvironmentCaller, StateCaller};
 use crate::error::ApiError;
 use crate::table::Route;
 
+pub(crate) use query::{LockId, lock_id};
 pub(crate) use read::document_response;
-pub(crate) use refusal::refusal;
 
 const STATE: &str = "/v1/states/{ws}/{env}/{name}";
 
@@ -63,10 +63,19 @@ pub(crate) fn routes() -> Vec<Route> {
     ]
 }
 
-/// The decided request as a use case takes it.
+/// The decided request on a state, as a use case takes it.
 pub(crate) fn acting(caller: &StateCaller) -> Result<Caller, ApiError> {
+    acting_as(caller)
+}
+
+/// The decided request on an environment, as a use case takes it.
+pub(crate) fn acting_in(caller: &EnvironmentCaller) -> Result<Caller, ApiError> {
+    acting_as(caller)
+}
+
+fn acting_as(context: &Context) -> Result<Caller, ApiError> {
     #[derive(Debug, thiserror::Error)]
     #[error("the decision was not on an environment")]
     struct NotInEnvironment;
-    Caller::new((**caller).clone()).ok_or_else(|| ApiError::internal(&NotInEnvironment))
+    Caller::new(context.clone()).ok_or_else(|| ApiError::internal(&NotInEnvironment))
 }
