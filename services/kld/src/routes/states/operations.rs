@@ -17,7 +17,7 @@ use super::history::version_ref;
 use super::render;
 use crate::access::StateCaller;
 use crate::error::ApiError;
-use crate::extract::ApiJson;
+use crate::body::Json as JsonBody;
 use crate::routes::terraform::{acting, body, lock_id, LockId};
 use crate::state::AppState;
 
@@ -30,7 +30,7 @@ const LONGEST_MESSAGE: usize = 1_000;
 pub(super) async fn roll_back_state(
     State(app): State<AppState>,
     caller: StateCaller,
-    ApiJson(request): ApiJson<RollbackRequest>,
+    JsonBody(request): JsonBody<RollbackRequest>,
 ) -> Result<Json<RollbackAnswer>, ApiError> {
     let wanted = version_ref(&request.to)?;
     let done = app.engine.roll_back(&acting(&caller)?, caller.name(), wanted).await?;
@@ -78,7 +78,7 @@ pub(super) async fn import_state(
 pub(super) async fn take_admin_lock(
     State(app): State<AppState>,
     caller: StateCaller,
-    ApiJson(request): ApiJson<AdminLockRequest>,
+    JsonBody(request): JsonBody<AdminLockRequest>,
 ) -> Result<Json<LockHolder>, ApiError> {
     let message = request.message.trim();
     if message.is_empty() || message.len() > LONGEST_MESSAGE {
@@ -119,7 +119,7 @@ pub(super) async fn release_admin_lock(
 pub(super) async fn force_unlock_state(
     State(app): State<AppState>,
     caller: StateCaller,
-    ApiJson(request): ApiJson<ForceUnlockRequest>,
+    JsonBody(request): JsonBody<ForceUnlockRequest>,
 ) -> Result<Json<ForceUnlockAnswer>, ApiError> {
     let target = match &request.lock_id {
         Some(id) => UnlockTarget::Id(LockInfo::id_word(id).to_owned()),
@@ -139,7 +139,7 @@ pub(super) async fn force_unlock_state(
 pub(super) async fn undelete_state(
     State(app): State<AppState>,
     caller: StateCaller,
-    ApiJson(request): ApiJson<UndeleteRequest>,
+    JsonBody(request): JsonBody<UndeleteRequest>,
 ) -> Result<Json<UndeleteAnswer>, ApiError> {
     let wanted = request.state_id.map(|id| id.as_uuid());
     let id = app.engine.undelete_state(&acting(&caller)?, caller.name(), wanted).await?;

@@ -12,7 +12,7 @@ use crate::error::ApiError;
 use crate::state::AppState;
 
 /// Lock information is a few hundred bytes; `Info` may hold a message.
-const LOCK_BODY_BYTES: usize = 64 * 1024;
+const LOCK_BODY_BYTES: u64 = 64 * 1024;
 /// A UUID has 36 characters.
 const LOCK_ID_CHARACTERS: usize = 256;
 

@@ -5,7 +5,6 @@ use protocol::{Code, LockInfo};
 use serde_json::json;
 use tfstate::Refusal;
 
-use super::body::BodyError;
 use crate::error::ApiError;
 
 impl From<EngineError> for ApiError {
@@ -102,18 +101,4 @@ fn document_refusal(refused: &Refusal) -> ApiError {
         _ => Code::UnsupportedState,
     };
     ApiError::with_detail(code, refused.to_string())
-}
-
-impl From<BodyError> for ApiError {
-    fn from(error: BodyError) -> Self {
-        let code = match &error {
-            BodyError::TooLarge { .. } => Code::BodyTooLarge,
-            BodyError::TooSlow => Code::BodyTooSlow,
-            BodyError::Aborted | BodyError::MalformedDigest => Code::InvalidRequest,
-            BodyError::DigestMismatch => Code::DigestMismatch,
-            BodyError::UnsupportedEncoding(_) => Code::UnsupportedEncoding,
-            BodyError::NotGzip => Code::InvalidRequest,
-        };
-        Self::with_detail(code, error.to_string())
-    }
 }
