@@ -11,6 +11,7 @@ mod read;
 mod resources;
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 pub use read::parse;
 
@@ -103,15 +104,15 @@ pub struct Output<'a> {
 /// What the instances of one element of `resources` share.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Block<'a> {
-    /// The module path, printed; empty for the root module.
-    pub module: String,
-    pub module_path: ModulePath,
+    /// The module path, printed; empty for the root module. Blocks of a module share it.
+    pub module: Arc<str>,
+    pub module_path: Arc<ModulePath>,
     pub mode: Mode,
     /// The resource type.
-    pub kind: String,
-    pub name: String,
+    pub kind: Cow<'a, str>,
+    pub name: Cow<'a, str>,
     /// Absent in documents of OpenTofu that name the provider per instance.
-    pub provider: Option<String>,
+    pub provider: Option<Arc<str>>,
     /// All members but `instances`, without the braces.
     pub text: Cow<'a, [u8]>,
     /// SHA-256 of the text.
@@ -146,14 +147,7 @@ pub struct Instance<'a> {
 impl State<'_> {
     /// The address of a row; for a shell that of its resource.
     pub fn address(&self, row: &Instance<'_>) -> Address {
-        let block = self.block(row);
-        Address {
-            module: block.module_path.0.clone(),
-            mode: block.mode,
-            kind: block.kind.clone(),
-            name: block.name.clone(),
-            key: row.index_key.and_then(read_key),
-        }
+        self.block(row).address(row.index_key.and_then(read_key))
     }
 
     /// The configuration addresses a row says it depends on, as written. Entries with NUL, which
@@ -218,6 +212,19 @@ impl State<'_> {
                 .iter()
                 .all(|row| renderer.write_instance(&self.block(row).text, row.kind, &row.body, out))
             && renderer.write_finish(out)
+    }
+}
+
+impl Block<'_> {
+    /// The address of the instance of this block at `key`.
+    pub fn address(&self, key: Option<Key>) -> Address {
+        Address {
+            module: self.module_path.0.clone(),
+            mode: self.mode,
+            kind: self.kind.clone().into_owned(),
+            name: self.name.clone().into_owned(),
+            key,
+        }
     }
 }
 

@@ -1,6 +1,8 @@
 //! Reading `resources`: blocks, and a row for each of their instances.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
+use std::sync::Arc;
 
 use super::hashing::{Hasher, Job};
 use super::{Block, Instance, MAX_ROWS, RowKind, read_key};
@@ -46,6 +48,7 @@ pub(super) struct Resources<'a> {
     rows: Vec<Instance<'a>>,
     /// Digests that replace the hasher's: the block's text was not complete when it got the row.
     late: Vec<(usize, Digest)>,
+    names: Names<'a>,
     too_many: bool,
 }
 
@@ -61,6 +64,8 @@ struct Draft<'a> {
     before: Option<(usize, usize)>,
     after: Option<(usize, usize)>,
     has_instances: bool,
+    /// Digest of the text as it was when `instances` began.
+    digest: Option<Digest>,
     first_row: usize,
 }
 
@@ -117,8 +122,9 @@ impl<'a> Resources<'a> {
                     problem = Some("a resource has instances twice".to_owned());
                 }
                 draft.has_instances = true;
-                let text = draft.text(scanner.bytes());
-                let found = self.instances(scanner, hasher, Digest::of(&text))?;
+                let digest = Digest::of(&draft.text(scanner.bytes()));
+                draft.digest = Some(digest);
+                let found = self.instances(scanner, hasher, digest)?;
                 problem = problem.or(found);
             } else {
                 let value = scanner.value()?;
@@ -235,7 +241,9 @@ impl<'a> Resources<'a> {
         hasher: &mut Hasher<'a>,
     ) -> Result<(), String> {
         let text = draft.text(bytes);
-        let block = draft.block(text)?;
+        let digest = draft.digest.filter(|_| draft.after.is_none());
+        let digest = digest.unwrap_or_else(|| Digest::of(&text));
+        let block = draft.block(text, digest, &mut self.names)?;
         if self.rows.len() == draft.first_row {
             if self.rows.len() >= MAX_ROWS {
                 self.too_many = true;
@@ -323,14 +331,7 @@ fn drop_needless_shells(rows: &mut Vec<Instance<'_>>) {
 }
 
 fn shown(blocks: &[Block<'_>], row: &Instance<'_>) -> String {
-    let block = &blocks[row.block as usize];
-    let address = crate::Address {
-        module: block.module_path.0.clone(),
-        mode: block.mode,
-        kind: block.kind.clone(),
-        name: block.name.clone(),
-        key: row.index_key.and_then(read_key),
-    };
+    let address = blocks[row.block as usize].address(row.index_key.and_then(read_key));
     match &row.deposed {
         Some(deposed) => format!("{address} (deposed object {deposed})"),
         None => address.to_string(),
@@ -364,49 +365,89 @@ impl<'a> Draft<'a> {
         }
     }
 
-    fn block(&self, text: Cow<'a, [u8]>) -> Result<Block<'a>, String> {
-        let read = |token: Option<&'a [u8]>, what: &str| match token {
-            None => Ok(None),
-            Some(token) => match decode_string(token) {
-                Some(text) if !text.contains('\0') => Ok(Some(text.into_owned())),
-                _ => Err(format!("a resource has an unusable {what}")),
-            },
-        };
-        let identifier = |token: Option<&'a [u8]>, what: &str| {
-            let text = read(token, what)?.unwrap_or_default();
-            if is_identifier(&text) {
-                Ok(text)
-            } else {
-                Err(format!("{text:?} is no resource {what}"))
-            }
-        };
+    /// The block, with `digest` as that of `text`.
+    fn block(
+        &self,
+        text: Cow<'a, [u8]>,
+        digest: Digest,
+        names: &mut Names<'a>,
+    ) -> Result<Block<'a>, String> {
         let kind = identifier(self.kind, "type")?;
         let name = identifier(self.name, "name")?;
-        let mode: Mode = read(self.mode, "mode")?
-            .unwrap_or_default()
-            .parse()
-            .map_err(|_| format!("{kind}.{name} has an unknown mode"))?;
+        let mode = match self.mode {
+            Some(b"\"managed\"") => Mode::Managed,
+            Some(b"\"data\"") => Mode::Data,
+            _ => return Err(format!("{kind}.{name} has an unknown mode")),
+        };
         // Printed, the address of such a resource would read as something else.
         if mode == Mode::Managed && (kind == "data" || kind == "module") {
             return Err(format!("{kind:?} is no resource type"));
         }
-        let module_text = match self.module.map(decode_string) {
-            None => Cow::Borrowed(""),
-            Some(text) => text.ok_or("a resource has an unusable module")?,
-        };
-        let module_path: ModulePath = module_text
-            .parse()
-            .map_err(|error| format!("{module_text:?} is no module address: {error}"))?;
+        let (module, module_path) = names.module(self.module)?;
+        let provider = names.provider(self.provider)?;
         Ok(Block {
-            module: module_path.to_string(),
+            module,
             module_path,
             mode,
             kind,
             name,
-            provider: read(self.provider, "provider")?,
-            digest: Digest::of(&text),
+            provider,
             text,
+            digest,
         })
+    }
+}
+
+fn text<'a>(token: &'a [u8], what: &str) -> Result<Cow<'a, str>, String> {
+    decode_string(token)
+        .filter(|text| !text.contains('\0'))
+        .ok_or_else(|| format!("a resource has an unusable {what}"))
+}
+
+fn identifier<'a>(token: Option<&'a [u8]>, what: &str) -> Result<Cow<'a, str>, String> {
+    let text = token.map_or(Ok(Cow::Borrowed("")), |token| text(token, what))?;
+    if is_identifier(&text) {
+        Ok(text)
+    } else {
+        Err(format!("{text:?} is no resource {what}"))
+    }
+}
+
+/// Module paths and providers that were read before. A state has thousands of blocks but few of
+/// these, and blocks of a module stand together.
+#[derive(Default)]
+struct Names<'a> {
+    module: Option<(Option<&'a [u8]>, Arc<str>, Arc<ModulePath>)>,
+    providers: HashMap<&'a [u8], Arc<str>>,
+}
+
+impl<'a> Names<'a> {
+    fn module(&mut self, token: Option<&'a [u8]>) -> Result<(Arc<str>, Arc<ModulePath>), String> {
+        match &self.module {
+            Some((known, printed, path)) if *known == token => {
+                return Ok((Arc::clone(printed), Arc::clone(path)));
+            }
+            _ => {}
+        }
+        // A NUL in a key is no obstacle: it is printed as an escape.
+        let text = token.map_or(Some(Cow::Borrowed("")), decode_string);
+        let text = text.ok_or("a resource has an unusable module")?;
+        let path: ModulePath = text
+            .parse()
+            .map_err(|error| format!("{text:?} is no module address: {error}"))?;
+        let (printed, path) = (Arc::from(path.to_string()), Arc::new(path));
+        self.module = Some((token, Arc::clone(&printed), Arc::clone(&path)));
+        Ok((printed, path))
+    }
+
+    fn provider(&mut self, token: Option<&'a [u8]>) -> Result<Option<Arc<str>>, String> {
+        let Some(token) = token else { return Ok(None) };
+        if let Some(known) = self.providers.get(token) {
+            return Ok(Some(Arc::clone(known)));
+        }
+        let provider: Arc<str> = text(token, "provider")?.into();
+        self.providers.insert(token, Arc::clone(&provider));
+        Ok(Some(provider))
     }
 }
 
