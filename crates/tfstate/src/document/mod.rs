@@ -4,7 +4,9 @@
 //! "Prove it or keep it": whoever stores a [`State`] asks [`State::reproduces`] and keeps the
 //! posted bytes beside the rows when the answer is no.
 
+mod block;
 mod canonical;
+mod debug;
 mod fields;
 mod hashing;
 mod read;
@@ -62,7 +64,7 @@ pub enum OpaqueReason {
 }
 
 /// A version 4 state, split into header and rows that borrow from the posted bytes.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct State<'a> {
     pub serial: u64,
     pub lineage: String,
@@ -83,7 +85,7 @@ pub struct State<'a> {
 }
 
 /// A large top-level member: `check_results`, or an unknown one.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Part<'a> {
     /// SHA-256 of the body.
     pub digest: Digest,
@@ -91,7 +93,7 @@ pub struct Part<'a> {
 }
 
 /// A root output.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Output<'a> {
     pub name: String,
     /// The name as raw JSON string.
@@ -102,7 +104,7 @@ pub struct Output<'a> {
 }
 
 /// What the instances of one element of `resources` share.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Block<'a> {
     /// The module path, printed; empty for the root module. Blocks of a module share it.
     pub module: Arc<str>,
@@ -128,7 +130,7 @@ pub enum RowKind {
 }
 
 /// A row: an object of a resource instance, or the shell of a resource without any.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Instance<'a> {
     /// The place in document order; [`Place::decode`] reads it.
     pub ord: Box<[u8]>,
@@ -258,8 +260,8 @@ pub(crate) fn read_key(token: &[u8]) -> Option<Key> {
                 _ => {
                     let number = text.parse::<f64>().ok()?.trunc();
                     // 2^63 itself does not fit.
-                    let fits = number >= -9_223_372_036_854_775_808.0
-                        && number < 9_223_372_036_854_775_808.0;
+                    let fits = (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0)
+                        .contains(&number);
                     #[expect(clippy::cast_possible_truncation, reason = "checked just above")]
                     fits.then_some(Key::Int(number as i64))
                 }

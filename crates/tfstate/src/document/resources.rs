@@ -1,26 +1,13 @@
 //! Reading `resources`: blocks, and a row for each of their instances.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
-use std::sync::Arc;
 
+use super::block::{Draft, Names, misspelled};
 use super::hashing::{Hasher, Job};
 use super::{Block, Instance, MAX_ROWS, RowKind, read_key};
-use crate::address::{Mode, ModulePath, is_identifier};
-use crate::json::{ScanError, Scanner, decode_string, folds_to};
+use crate::json::{ScanError, Scanner, decode_string};
 use crate::refusal::Refusal;
 use crate::{Digest, instance_digest, ord};
-
-/// The members of a block that Terraform knows.
-const BLOCK_FIELDS: [&str; 7] = [
-    "module",
-    "mode",
-    "type",
-    "name",
-    "each",
-    "provider",
-    "instances",
-];
 
 /// The members of an instance that Terraform or OpenTofu knows.
 const INSTANCE_FIELDS: [&str; 15] = [
@@ -50,23 +37,6 @@ pub(super) struct Resources<'a> {
     late: Vec<(usize, Digest)>,
     names: Names<'a>,
     too_many: bool,
-}
-
-/// One block while its members are read.
-#[derive(Default)]
-struct Draft<'a> {
-    module: Option<&'a [u8]>,
-    mode: Option<&'a [u8]>,
-    kind: Option<&'a [u8]>,
-    name: Option<&'a [u8]>,
-    provider: Option<&'a [u8]>,
-    /// Byte ranges of the members before and after `instances`.
-    before: Option<(usize, usize)>,
-    after: Option<(usize, usize)>,
-    has_instances: bool,
-    /// Digest of the text as it was when `instances` began.
-    digest: Option<Digest>,
-    first_row: usize,
 }
 
 impl<'a> Resources<'a> {
@@ -107,10 +77,7 @@ impl<'a> Resources<'a> {
         scanner: &mut Scanner<'a>,
         hasher: &mut Hasher<'a>,
     ) -> Result<Option<String>, ScanError> {
-        let mut draft = Draft {
-            first_row: self.rows.len(),
-            ..Draft::default()
-        };
+        let mut draft = Draft::new(self.rows.len());
         let mut problem = None;
         let mut more = scanner.open(b'{')?;
         while more {
@@ -336,129 +303,4 @@ fn shown(blocks: &[Block<'_>], row: &Instance<'_>) -> String {
         Some(deposed) => format!("{address} (deposed object {deposed})"),
         None => address.to_string(),
     }
-}
-
-impl<'a> Draft<'a> {
-    fn member(&mut self, name: &'a [u8], value: &'a [u8]) -> Option<String> {
-        let field = match name {
-            b"\"module\"" => &mut self.module,
-            b"\"mode\"" => &mut self.mode,
-            b"\"type\"" => &mut self.kind,
-            b"\"name\"" => &mut self.name,
-            b"\"provider\"" => &mut self.provider,
-            _ => return misspelled(name, &BLOCK_FIELDS),
-        };
-        // Null leaves a text as it was.
-        if value != b"null" {
-            *field = Some(value);
-        }
-        None
-    }
-
-    /// The members read so far, without `instances`.
-    fn text(&self, bytes: &'a [u8]) -> Cow<'a, [u8]> {
-        let span = |(start, end): (usize, usize)| &bytes[start..end];
-        match (self.before.map(span), self.after.map(span)) {
-            (None, None) => Cow::Borrowed(b""),
-            (Some(only), None) | (None, Some(only)) => Cow::Borrowed(only),
-            (Some(before), Some(after)) => Cow::Owned([before, b",\n      ", after].concat()),
-        }
-    }
-
-    /// The block, with `digest` as that of `text`.
-    fn block(
-        &self,
-        text: Cow<'a, [u8]>,
-        digest: Digest,
-        names: &mut Names<'a>,
-    ) -> Result<Block<'a>, String> {
-        let kind = identifier(self.kind, "type")?;
-        let name = identifier(self.name, "name")?;
-        let mode = match self.mode {
-            Some(b"\"managed\"") => Mode::Managed,
-            Some(b"\"data\"") => Mode::Data,
-            _ => return Err(format!("{kind}.{name} has an unknown mode")),
-        };
-        // Printed, the address of such a resource would read as something else.
-        if mode == Mode::Managed && (kind == "data" || kind == "module") {
-            return Err(format!("{kind:?} is no resource type"));
-        }
-        let (module, module_path) = names.module(self.module)?;
-        let provider = names.provider(self.provider)?;
-        Ok(Block {
-            module,
-            module_path,
-            mode,
-            kind,
-            name,
-            provider,
-            text,
-            digest,
-        })
-    }
-}
-
-fn text<'a>(token: &'a [u8], what: &str) -> Result<Cow<'a, str>, String> {
-    decode_string(token)
-        .filter(|text| !text.contains('\0'))
-        .ok_or_else(|| format!("a resource has an unusable {what}"))
-}
-
-fn identifier<'a>(token: Option<&'a [u8]>, what: &str) -> Result<Cow<'a, str>, String> {
-    let text = token.map_or(Ok(Cow::Borrowed("")), |token| text(token, what))?;
-    if is_identifier(&text) {
-        Ok(text)
-    } else {
-        Err(format!("{text:?} is no resource {what}"))
-    }
-}
-
-/// Module paths and providers that were read before. A state has thousands of blocks but few of
-/// these, and blocks of a module stand together.
-#[derive(Default)]
-struct Names<'a> {
-    module: Option<(Option<&'a [u8]>, Arc<str>, Arc<ModulePath>)>,
-    providers: HashMap<&'a [u8], Arc<str>>,
-}
-
-impl<'a> Names<'a> {
-    fn module(&mut self, token: Option<&'a [u8]>) -> Result<(Arc<str>, Arc<ModulePath>), String> {
-        match &self.module {
-            Some((known, printed, path)) if *known == token => {
-                return Ok((Arc::clone(printed), Arc::clone(path)));
-            }
-            _ => {}
-        }
-        // A NUL in a key is no obstacle: it is printed as an escape.
-        let text = token.map_or(Some(Cow::Borrowed("")), decode_string);
-        let text = text.ok_or("a resource has an unusable module")?;
-        let path: ModulePath = text
-            .parse()
-            .map_err(|error| format!("{text:?} is no module address: {error}"))?;
-        let (printed, path) = (Arc::from(path.to_string()), Arc::new(path));
-        self.module = Some((token, Arc::clone(&printed), Arc::clone(&path)));
-        Ok((printed, path))
-    }
-
-    fn provider(&mut self, token: Option<&'a [u8]>) -> Result<Option<Arc<str>>, String> {
-        let Some(token) = token else { return Ok(None) };
-        if let Some(known) = self.providers.get(token) {
-            return Ok(Some(Arc::clone(known)));
-        }
-        let provider: Arc<str> = text(token, "provider")?.into();
-        self.providers.insert(token, Arc::clone(&provider));
-        Ok(Some(provider))
-    }
-}
-
-/// A name Terraform would take for one of `fields` although it is spelled otherwise. Rows are
-/// found by exact names, so such a document is kept whole.
-fn misspelled(name: &[u8], fields: &[&str]) -> Option<String> {
-    let decoded = decode_string(name)?;
-    // An escape inside a known name decodes to it exactly, yet is no exact spelling.
-    let exact = |field: &str| name.len() == field.len() + 2 && decoded == field;
-    fields
-        .iter()
-        .find(|field| folds_to(&decoded, field) && !exact(field))
-        .map(|field| format!("{field} is spelled {}", String::from_utf8_lossy(name)))
 }
