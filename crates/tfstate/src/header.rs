@@ -3,6 +3,8 @@
 //! Small values stand in the header as they are. Outputs and resources are rows, so the header
 //! holds only their place; a large member is a part, named by digest and stored once.
 
+use std::fmt;
+
 use crate::{
     Digest, encode_string,
     json::{decode_string, folds_to},
@@ -10,19 +12,19 @@ use crate::{
 
 /// The header of one version. It renders with any rows: a header without a place for outputs or
 /// resources gets one when there are some.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Header {
     pub(crate) members: Vec<Member>,
 }
 
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Member {
     /// The raw JSON string, quotes included.
     pub(crate) name: Box<[u8]>,
     pub(crate) value: Value,
 }
 
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq)]
 pub(crate) enum Value {
     /// As rendered.
     Raw(Box<[u8]>),
@@ -188,6 +190,18 @@ impl Header {
 impl Member {
     fn is_field(&self, field: &str) -> bool {
         decode_string(&self.name).is_some_and(|name| folds_to(&name, field))
+    }
+}
+
+impl fmt::Debug for Header {
+    /// Names only: an unknown member may hold anything.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = self
+            .members
+            .iter()
+            .map(|member| String::from_utf8_lossy(&member.name));
+        f.write_str("Header ")?;
+        f.debug_list().entries(names).finish()
     }
 }
 

@@ -19,7 +19,8 @@ impl FromStr for Address {
     type Err = AddressError;
 
     /// Reads `[module.<name>[key].]*[data.]<type>.<name>[key]`. Spelling is as free as Terraform's
-    /// (blanks between tokens, any escape for a rune, `[01]`); `Display` gives the canonical form.
+    /// (white space between tokens, any escape for a rune, `[01]`); `Display` gives the canonical
+    /// form. Comments, which Terraform also skips, are refused.
     fn from_str(text: &str) -> Result<Self, AddressError> {
         let mut reader = Reader { text, pos: 0 };
         let (module, mut word) = reader.module_steps()?;
@@ -67,11 +68,24 @@ pub(crate) fn is_identifier(text: &str) -> bool {
 }
 
 fn starts_identifier(rune: char) -> bool {
-    rune == '_' || unicode_ident::is_xid_start(rune)
+    rune == '_' || unicode_ident::is_xid_start(rune) || starts_unnormalised(rune)
 }
 
 fn continues_identifier(rune: char) -> bool {
-    rune == '-' || unicode_ident::is_xid_continue(rune)
+    // The joiners joined ID_Continue after the Unicode version HCL carries.
+    let joiner = matches!(rune, '\u{200c}' | '\u{200d}');
+    rune == '-' || (unicode_ident::is_xid_continue(rune) && !joiner) || starts_unnormalised(rune)
+}
+
+/// What HCL accepts by `ID_Start` and `XID_Start` leaves out, because normalising would change it
+/// (U+0E33, U+0EB3 and the halfwidth sound marks may at least continue an `XID`).
+fn starts_unnormalised(rune: char) -> bool {
+    matches!(
+        rune,
+        '\u{37a}' | '\u{e33}' | '\u{eb3}' | '\u{309b}'..='\u{309c}' | '\u{fc5e}'..='\u{fc63}'
+            | '\u{fdfa}'..='\u{fdfb}' | '\u{fe70}' | '\u{fe72}' | '\u{fe74}' | '\u{fe76}'
+            | '\u{fe78}' | '\u{fe7a}' | '\u{fe7c}' | '\u{fe7e}' | '\u{ff9e}'..='\u{ff9f}'
+    )
 }
 
 struct Reader<'t> {
@@ -230,11 +244,10 @@ impl<'t> Reader<'t> {
                 let Some(code) = code else {
                     return Err(self.error("the escape needs hexadecimal digits"));
                 };
-                // HCL writes what is no Unicode scalar as the replacement character.
-                (
-                    char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER),
-                    len,
-                )
+                let Some(rune) = char::from_u32(code) else {
+                    return Err(self.error("the escape names no Unicode character"));
+                };
+                (rune, len)
             }
             _ => return Err(self.error("unknown escape in a quoted key")),
         };
@@ -266,7 +279,7 @@ impl<'t> Reader<'t> {
 
     fn skip_blanks(&mut self) {
         let rest = self.rest();
-        self.pos += rest.len() - rest.trim_start_matches([' ', '\t']).len();
+        self.pos += rest.len() - rest.trim_start_matches([' ', '\t', '\r', '\n']).len();
     }
 
     fn rest(&self) -> &'t str {

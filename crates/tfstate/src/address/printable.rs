@@ -175,3 +175,22 @@ pub(super) const PRINTABLE: &[(u32, u32)] = &[
     (0x2a700, 0x2b739), (0x2b740, 0x2b81d), (0x2b820, 0x2cea1), (0x2ceb0, 0x2ebe0),
     (0x2f800, 0x2fa1d), (0x30000, 0x3134a), (0x31350, 0x323af), (0xe0100, 0xe01ef),
 ];
+
+#[cfg(test)]
+mod tests {
+    use regex_syntax::hir::{Class, HirKind};
+
+    #[test]
+    fn the_table_holds_the_printable_categories_of_unicode_15() {
+        let class = r"[[\p{L}\p{M}\p{N}\p{P}\p{S}]&&\p{age=15.0}&&[^\x00-\x7f]]";
+        let parsed = regex_syntax::parse(class).unwrap();
+        let HirKind::Class(Class::Unicode(class)) = parsed.kind() else {
+            panic!("not a class")
+        };
+        let ranges: Vec<_> = class
+            .iter()
+            .map(|range| (range.start().into(), range.end().into()))
+            .collect();
+        assert_eq!(ranges, super::PRINTABLE);
+    }
+}

@@ -57,9 +57,13 @@ impl State<'_> {
                 changed += 1;
             }
         }
-        // Two parts that differed in white space only are one now.
-        self.parts.sort_by_key(|part| part.digest);
-        self.parts.dedup_by_key(|part| part.digest);
+        // Two parts that differed in white space only are one now. There are a handful.
+        let mut seen = Vec::new();
+        self.parts.retain(|part| {
+            let first = !seen.contains(&part.digest);
+            seen.push(part.digest);
+            first
+        });
         for output in &mut self.outputs {
             if !known(output.name.as_bytes(), &output.digest)
                 && let Some(body) = room.rendered(&output.body, Shape::Value, OUTPUT_DEPTH)

@@ -4,13 +4,16 @@
 //! "Prove it or keep it": whoever stores a [`State`] asks [`State::reproduces`] and keeps the
 //! posted bytes beside the rows when the answer is no.
 
+mod block;
 mod canonical;
+mod debug;
 mod fields;
 mod hashing;
 mod read;
 mod resources;
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 pub use read::parse;
 
@@ -61,7 +64,7 @@ pub enum OpaqueReason {
 }
 
 /// A version 4 state, split into header and rows that borrow from the posted bytes.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct State<'a> {
     pub serial: u64,
     pub lineage: String,
@@ -82,7 +85,7 @@ pub struct State<'a> {
 }
 
 /// A large top-level member: `check_results`, or an unknown one.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Part<'a> {
     /// SHA-256 of the body.
     pub digest: Digest,
@@ -90,7 +93,7 @@ pub struct Part<'a> {
 }
 
 /// A root output.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Output<'a> {
     pub name: String,
     /// The name as raw JSON string.
@@ -101,17 +104,17 @@ pub struct Output<'a> {
 }
 
 /// What the instances of one element of `resources` share.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Block<'a> {
-    /// The module path, printed; empty for the root module.
-    pub module: String,
-    pub module_path: ModulePath,
+    /// The module path, printed; empty for the root module. Blocks of a module share it.
+    pub module: Arc<str>,
+    pub module_path: Arc<ModulePath>,
     pub mode: Mode,
     /// The resource type.
-    pub kind: String,
-    pub name: String,
+    pub kind: Cow<'a, str>,
+    pub name: Cow<'a, str>,
     /// Absent in documents of OpenTofu that name the provider per instance.
-    pub provider: Option<String>,
+    pub provider: Option<Arc<str>>,
     /// All members but `instances`, without the braces.
     pub text: Cow<'a, [u8]>,
     /// SHA-256 of the text.
@@ -127,7 +130,7 @@ pub enum RowKind {
 }
 
 /// A row: an object of a resource instance, or the shell of a resource without any.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Instance<'a> {
     /// The place in document order; [`Place::decode`] reads it.
     pub ord: Box<[u8]>,
@@ -146,14 +149,7 @@ pub struct Instance<'a> {
 impl State<'_> {
     /// The address of a row; for a shell that of its resource.
     pub fn address(&self, row: &Instance<'_>) -> Address {
-        let block = self.block(row);
-        Address {
-            module: block.module_path.0.clone(),
-            mode: block.mode,
-            kind: block.kind.clone(),
-            name: block.name.clone(),
-            key: row.index_key.and_then(read_key),
-        }
+        self.block(row).address(row.index_key.and_then(read_key))
     }
 
     /// The configuration addresses a row says it depends on, as written. Entries with NUL, which
@@ -221,6 +217,19 @@ impl State<'_> {
     }
 }
 
+impl Block<'_> {
+    /// The address of the instance of this block at `key`.
+    pub fn address(&self, key: Option<Key>) -> Address {
+        Address {
+            module: self.module_path.0.clone(),
+            mode: self.mode,
+            kind: self.kind.clone().into_owned(),
+            name: self.name.clone().into_owned(),
+            key,
+        }
+    }
+}
+
 impl Instance<'_> {
     /// The decoded place of this row.
     pub fn place(&self) -> Option<Place> {
@@ -251,8 +260,8 @@ pub(crate) fn read_key(token: &[u8]) -> Option<Key> {
                 _ => {
                     let number = text.parse::<f64>().ok()?.trunc();
                     // 2^63 itself does not fit.
-                    let fits = number >= -9_223_372_036_854_775_808.0
-                        && number < 9_223_372_036_854_775_808.0;
+                    let fits = (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0)
+                        .contains(&number);
                     #[expect(clippy::cast_possible_truncation, reason = "checked just above")]
                     fits.then_some(Key::Int(number as i64))
                 }

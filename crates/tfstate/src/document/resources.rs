@@ -2,23 +2,12 @@
 
 use std::borrow::Cow;
 
+use super::block::{Draft, Names, misspelled};
 use super::hashing::{Hasher, Job};
 use super::{Block, Instance, MAX_ROWS, RowKind, read_key};
-use crate::address::{Mode, ModulePath, is_identifier};
-use crate::json::{ScanError, Scanner, decode_string, folds_to};
+use crate::json::{ScanError, Scanner, decode_string};
 use crate::refusal::Refusal;
 use crate::{Digest, instance_digest, ord};
-
-/// The members of a block that Terraform knows.
-const BLOCK_FIELDS: [&str; 7] = [
-    "module",
-    "mode",
-    "type",
-    "name",
-    "each",
-    "provider",
-    "instances",
-];
 
 /// The members of an instance that Terraform or OpenTofu knows.
 const INSTANCE_FIELDS: [&str; 15] = [
@@ -46,22 +35,8 @@ pub(super) struct Resources<'a> {
     rows: Vec<Instance<'a>>,
     /// Digests that replace the hasher's: the block's text was not complete when it got the row.
     late: Vec<(usize, Digest)>,
+    names: Names<'a>,
     too_many: bool,
-}
-
-/// One block while its members are read.
-#[derive(Default)]
-struct Draft<'a> {
-    module: Option<&'a [u8]>,
-    mode: Option<&'a [u8]>,
-    kind: Option<&'a [u8]>,
-    name: Option<&'a [u8]>,
-    provider: Option<&'a [u8]>,
-    /// Byte ranges of the members before and after `instances`.
-    before: Option<(usize, usize)>,
-    after: Option<(usize, usize)>,
-    has_instances: bool,
-    first_row: usize,
 }
 
 impl<'a> Resources<'a> {
@@ -102,10 +77,7 @@ impl<'a> Resources<'a> {
         scanner: &mut Scanner<'a>,
         hasher: &mut Hasher<'a>,
     ) -> Result<Option<String>, ScanError> {
-        let mut draft = Draft {
-            first_row: self.rows.len(),
-            ..Draft::default()
-        };
+        let mut draft = Draft::new(self.rows.len());
         let mut problem = None;
         let mut more = scanner.open(b'{')?;
         while more {
@@ -117,8 +89,9 @@ impl<'a> Resources<'a> {
                     problem = Some("a resource has instances twice".to_owned());
                 }
                 draft.has_instances = true;
-                let text = draft.text(scanner.bytes());
-                let found = self.instances(scanner, hasher, Digest::of(&text))?;
+                let digest = Digest::of(&draft.text(scanner.bytes()));
+                draft.digest = Some(digest);
+                let found = self.instances(scanner, hasher, digest)?;
                 problem = problem.or(found);
             } else {
                 let value = scanner.value()?;
@@ -235,7 +208,9 @@ impl<'a> Resources<'a> {
         hasher: &mut Hasher<'a>,
     ) -> Result<(), String> {
         let text = draft.text(bytes);
-        let block = draft.block(text)?;
+        let digest = draft.digest.filter(|_| draft.after.is_none());
+        let digest = digest.unwrap_or_else(|| Digest::of(&text));
+        let block = draft.block(text, digest, &mut self.names)?;
         if self.rows.len() == draft.first_row {
             if self.rows.len() >= MAX_ROWS {
                 self.too_many = true;
@@ -323,101 +298,9 @@ fn drop_needless_shells(rows: &mut Vec<Instance<'_>>) {
 }
 
 fn shown(blocks: &[Block<'_>], row: &Instance<'_>) -> String {
-    let block = &blocks[row.block as usize];
-    let address = crate::Address {
-        module: block.module_path.0.clone(),
-        mode: block.mode,
-        kind: block.kind.clone(),
-        name: block.name.clone(),
-        key: row.index_key.and_then(read_key),
-    };
+    let address = blocks[row.block as usize].address(row.index_key.and_then(read_key));
     match &row.deposed {
         Some(deposed) => format!("{address} (deposed object {deposed})"),
         None => address.to_string(),
     }
-}
-
-impl<'a> Draft<'a> {
-    fn member(&mut self, name: &'a [u8], value: &'a [u8]) -> Option<String> {
-        let field = match name {
-            b"\"module\"" => &mut self.module,
-            b"\"mode\"" => &mut self.mode,
-            b"\"type\"" => &mut self.kind,
-            b"\"name\"" => &mut self.name,
-            b"\"provider\"" => &mut self.provider,
-            _ => return misspelled(name, &BLOCK_FIELDS),
-        };
-        // Null leaves a text as it was.
-        if value != b"null" {
-            *field = Some(value);
-        }
-        None
-    }
-
-    /// The members read so far, without `instances`.
-    fn text(&self, bytes: &'a [u8]) -> Cow<'a, [u8]> {
-        let span = |(start, end): (usize, usize)| &bytes[start..end];
-        match (self.before.map(span), self.after.map(span)) {
-            (None, None) => Cow::Borrowed(b""),
-            (Some(only), None) | (None, Some(only)) => Cow::Borrowed(only),
-            (Some(before), Some(after)) => Cow::Owned([before, b",\n      ", after].concat()),
-        }
-    }
-
-    fn block(&self, text: Cow<'a, [u8]>) -> Result<Block<'a>, String> {
-        let read = |token: Option<&'a [u8]>, what: &str| match token {
-            None => Ok(None),
-            Some(token) => match decode_string(token) {
-                Some(text) if !text.contains('\0') => Ok(Some(text.into_owned())),
-                _ => Err(format!("a resource has an unusable {what}")),
-            },
-        };
-        let identifier = |token: Option<&'a [u8]>, what: &str| {
-            let text = read(token, what)?.unwrap_or_default();
-            if is_identifier(&text) {
-                Ok(text)
-            } else {
-                Err(format!("{text:?} is no resource {what}"))
-            }
-        };
-        let kind = identifier(self.kind, "type")?;
-        let name = identifier(self.name, "name")?;
-        let mode: Mode = read(self.mode, "mode")?
-            .unwrap_or_default()
-            .parse()
-            .map_err(|_| format!("{kind}.{name} has an unknown mode"))?;
-        // Printed, the address of such a resource would read as something else.
-        if mode == Mode::Managed && (kind == "data" || kind == "module") {
-            return Err(format!("{kind:?} is no resource type"));
-        }
-        let module_text = match self.module.map(decode_string) {
-            None => Cow::Borrowed(""),
-            Some(text) => text.ok_or("a resource has an unusable module")?,
-        };
-        let module_path: ModulePath = module_text
-            .parse()
-            .map_err(|error| format!("{module_text:?} is no module address: {error}"))?;
-        Ok(Block {
-            module: module_path.to_string(),
-            module_path,
-            mode,
-            kind,
-            name,
-            provider: read(self.provider, "provider")?,
-            digest: Digest::of(&text),
-            text,
-        })
-    }
-}
-
-/// A name Terraform would take for one of `fields` although it is spelled otherwise. Rows are
-/// found by exact names, so such a document is kept whole.
-fn misspelled(name: &[u8], fields: &[&str]) -> Option<String> {
-    let decoded = decode_string(name)?;
-    // An escape inside a known name decodes to it exactly, yet is no exact spelling.
-    let exact = |field: &str| name.len() == field.len() + 2 && decoded == field;
-    fields
-        .iter()
-        .find(|field| folds_to(&decoded, field) && !exact(field))
-        .map(|field| format!("{field} is spelled {}", String::from_utf8_lossy(name)))
 }

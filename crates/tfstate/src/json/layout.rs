@@ -94,16 +94,15 @@ pub(crate) fn render(text: &[u8], shape: Shape, depth: usize, limit: usize) -> O
 }
 
 fn lay_out(text: &[u8], shape: Shape, mut depth: usize, sink: &mut impl Sink) -> bool {
-    let mut tokens = Tokens {
-        bytes: text,
-        pos: 0,
-    };
     // Members stand one level below the object whose braces are not here.
     if shape == Shape::Members {
         depth += 1;
     }
     let mut just_opened = false;
-    while let Some(token) = tokens.next() {
+    for token in (Tokens {
+        bytes: text,
+        pos: 0,
+    }) {
         if just_opened && !matches!(token, Token::Close(_)) && !line_break(depth, sink) {
             return false;
         }
