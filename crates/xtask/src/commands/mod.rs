@@ -1,0 +1,6 @@
+//! One module per command: its arguments and what it does.
+
+pub(crate) mod databases;
+pub(crate) mod s3_server;
+pub(crate) mod sqlx;
+pub(crate) mod stack;
