@@ -3,7 +3,7 @@
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 
-use crate::commands::{databases, s3_server, sqlx, stack};
+use crate::commands::{databases, generate, lint, s3_server, sqlx, stack, test};
 
 /// Kilolock's developer commands.
 #[derive(Debug, Parser)]
@@ -19,9 +19,12 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Test(test::TestArgs),
+    Lint(lint::LintArgs),
+    Gen(generate::GenArgs),
+    Sqlx(sqlx::SqlxArgs),
     Stack(stack::StackArgs),
     Databases(databases::DatabasesArgs),
-    Sqlx(sqlx::SqlxArgs),
     #[command(hide = true)]
     S3Server(s3_server::S3ServerArgs),
 }
@@ -30,9 +33,12 @@ impl Cli {
     /// Runs the command; answers the exit code.
     pub(crate) async fn run(self) -> Result<u8> {
         match self.command {
+            Command::Test(args) => test::run(&args).await,
+            Command::Lint(args) => lint::run(&args).await,
+            Command::Gen(args) => generate::run(&args).await,
+            Command::Sqlx(args) => sqlx::run(&args).await,
             Command::Stack(args) => stack::run(args).await,
             Command::Databases(args) => databases::run(args).await,
-            Command::Sqlx(args) => sqlx::run(&args).await,
             Command::S3Server(args) => s3_server::run(args).await,
         }
     }
@@ -69,5 +75,11 @@ mod tests {
         ])
         .unwrap();
         assert!(matches!(cli.command, Command::Stack(_)));
+    }
+
+    #[test]
+    fn tests_take_filters() {
+        let cli = parse(&["test", "lock", "unlock"]).unwrap();
+        assert!(matches!(cli.command, Command::Test(_)));
     }
 }

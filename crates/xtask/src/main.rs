@@ -5,7 +5,6 @@
 //! its clap arguments and one `run` function, and one line in [`cli`].
 
 #![expect(
-    clippy::print_stdout,
     clippy::print_stderr,
     reason = "a command-line program talks to its user"
 )]

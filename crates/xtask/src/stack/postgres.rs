@@ -111,10 +111,15 @@ impl Postgres {
         Ok(text.trim_end().to_owned())
     }
 
-    /// Runs one SQL file as the superuser, all of it or nothing.
-    pub(crate) async fn sql_file(&self, database: &str, file: &Path) -> Result<()> {
+    /// Applies one migration as sqlx would: all of it or nothing, unless its first line opts out.
+    pub(crate) async fn apply_migration(&self, database: &str, file: &Path) -> Result<()> {
+        let text = std::fs::read_to_string(file)
+            .with_context(|| format!("cannot read {}", file.display()))?;
         let mut psql = self.psql(database);
-        psql.arg("--single-transaction").arg("-f").arg(file);
+        if !text.starts_with("-- no-transaction") {
+            psql.arg("--single-transaction");
+        }
+        psql.arg("-f").arg(file);
         foreground::output(psql).await.map(drop)
     }
 

@@ -1,4 +1,4 @@
-//! The stack's tenants, created through the HTTP API with the operator token.
+//! The stack's tenants, created through the HTTP API, beginning with the operator token.
 //!
 //! Two workspaces, so that a test can look for walls between them: the main one has two environments and a member of
 //! each common role, the other one an environment and a writer.
@@ -25,22 +25,23 @@ pub(crate) struct Tenancy {
 
 impl Tenancy {
     pub(crate) async fn create(url: &str, operator_token: &str) -> Result<Self> {
-        let api = Api {
-            client: reqwest::Client::new(),
-            base: format!("{url}/v1/workspaces"),
-            token: operator_token.to_owned(),
-        };
-        let workspace = api.create_workspace("acme").await?;
-        let other_workspace = api.create_workspace("globex").await?;
+        let operator = Api::new(url, operator_token);
+        let (workspace, admin_token) = operator.create_workspace("acme", "ada").await?;
+        let (other_workspace, other_admin_token) =
+            operator.create_workspace("globex", "oscar").await?;
+
+        // An operator makes workspaces and sees nothing inside them; from here on their admins act.
+        let ada = Api::new(url, &admin_token);
+        let oscar = Api::new(url, &other_admin_token);
         Ok(Self {
-            environment: api.create_environment(&workspace, "prod").await?,
-            second_environment: api.create_environment(&workspace, "staging").await?,
-            admin_token: api.create_member(&workspace, "ada", "admin").await?,
-            writer_token: api.create_member(&workspace, "will", "writer").await?,
-            reader_token: api.create_member(&workspace, "rita", "reader").await?,
+            environment: ada.create_environment(&workspace, "prod").await?,
+            second_environment: ada.create_environment(&workspace, "staging").await?,
+            writer_token: ada.create_member(&workspace, "will", "writer").await?,
+            reader_token: ada.create_member(&workspace, "rita", "reader").await?,
             workspace,
-            other_environment: api.create_environment(&other_workspace, "prod").await?,
-            other_writer_token: api
+            admin_token,
+            other_environment: oscar.create_environment(&other_workspace, "prod").await?,
+            other_writer_token: oscar
                 .create_member(&other_workspace, "olga", "writer")
                 .await?,
             other_workspace,
@@ -48,7 +49,7 @@ impl Tenancy {
     }
 }
 
-/// The few calls of the tenancy API that a stack needs.
+/// The few calls of the tenancy API that a stack needs, as one caller.
 struct Api {
     client: reqwest::Client,
     base: String,
@@ -56,28 +57,43 @@ struct Api {
 }
 
 impl Api {
-    async fn create_workspace(&self, name: &str) -> Result<String> {
-        self.post("", json!({ "name": name }), "id").await
+    fn new(url: &str, token: &str) -> Self {
+        Self {
+            client: reqwest::Client::new(),
+            base: format!("{url}/v1/workspaces"),
+            token: token.to_owned(),
+        }
+    }
+
+    /// Creates a workspace with its first admin; answers its id and the admin's token.
+    async fn create_workspace(&self, name: &str, admin: &str) -> Result<(String, String)> {
+        let created = self
+            .post("", json!({ "name": name, "admin": admin }))
+            .await?;
+        Ok((
+            text(&created, "/workspace/id")?,
+            text(&created, "/token/secret")?,
+        ))
     }
 
     async fn create_environment(&self, workspace: &str, name: &str) -> Result<String> {
         let path = format!("/{workspace}/environments");
-        self.post(&path, json!({ "name": name }), "id").await
+        text(&self.post(&path, json!({ "name": name })).await?, "/id")
     }
 
     /// Creates a person with `role` in the whole workspace; answers a token of theirs.
     async fn create_member(&self, workspace: &str, name: &str, role: &str) -> Result<String> {
         let member = json!({ "kind": "person", "display": name, "role": role });
-        let principal = self
-            .post(&format!("/{workspace}/members"), member, "id")
-            .await?;
-        let token = json!({ "principal": principal, "expires_in_days": TOKEN_DAYS });
-        self.post(&format!("/{workspace}/tokens"), token, "token")
-            .await
+        let member = self.post(&format!("/{workspace}/members"), member).await?;
+        let token = json!({
+            "principal": text(&member, "/principal")?,
+            "expires_in_days": TOKEN_DAYS,
+        });
+        let token = self.post(&format!("/{workspace}/tokens"), token).await?;
+        text(&token, "/secret")
     }
 
-    /// Posts `body` and picks one text field of the answer.
-    async fn post(&self, path: &str, body: Value, field: &str) -> Result<String> {
+    async fn post(&self, path: &str, body: Value) -> Result<Value> {
         let url = format!("{}{path}", self.base);
         let answer = self
             .client
@@ -91,11 +107,16 @@ impl Api {
         if !status.is_success() {
             bail!("POST {url} answered {status}: {text}");
         }
-        let answer: Value = serde_json::from_str(&text)
-            .with_context(|| format!("POST {url} answered something else than JSON"))?;
-        answer[field]
-            .as_str()
-            .map(str::to_owned)
-            .with_context(|| format!("POST {url} answered without `{field}`"))
+        serde_json::from_str(&text)
+            .with_context(|| format!("POST {url} answered something else than JSON"))
     }
+}
+
+/// The text at a JSON pointer.
+fn text(answer: &Value, pointer: &str) -> Result<String> {
+    answer
+        .pointer(pointer)
+        .and_then(Value::as_str)
+        .map(str::to_owned)
+        .with_context(|| format!("an answer of the tenancy API has no text at {pointer}"))
 }

@@ -31,6 +31,17 @@ pub(crate) struct SqlxArgs {
 
 const DATABASE: &str = "queries";
 
+/// sqlx's own record of applied migrations, as its migrator creates it before the first one: queries read it.
+const SQLX_MIGRATIONS: &str = "
+    create table _sqlx_migrations (
+        version bigint primary key,
+        description text not null,
+        installed_on timestamptz not null default now(),
+        success boolean not null,
+        checksum bytea not null,
+        execution_time bigint not null
+    )";
+
 pub(crate) async fn run(args: &SqlxArgs) -> Result<u8> {
     let workspace = Workspace::locate()?;
     prepare(&workspace, Mode::from_check_flag(args.check)).await?;
@@ -88,6 +99,7 @@ async fn migrate(workspace: &Workspace, postgres: &Postgres) -> Result<()> {
     postgres
         .sql("postgres", &format!("create database {DATABASE}"))
         .await?;
+    postgres.sql(DATABASE, SQLX_MIGRATIONS).await?;
     let mut files: Vec<PathBuf> = std::fs::read_dir(workspace.root().join("migrations"))
         .context("cannot read migrations/")?
         .flatten()
@@ -97,7 +109,7 @@ async fn migrate(workspace: &Workspace, postgres: &Postgres) -> Result<()> {
     // Their names begin with the time they were written.
     files.sort();
     for file in files {
-        postgres.sql_file(DATABASE, &file).await?;
+        postgres.apply_migration(DATABASE, &file).await?;
     }
     Ok(())
 }
