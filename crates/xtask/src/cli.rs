@@ -3,7 +3,7 @@
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 
-use crate::commands::{databases, generate, lint, s3_server, sqlx, stack, test};
+use crate::commands::{databases, demo, generate, lane, lint, s3_server, sqlx, stack, test};
 
 /// Kilolock's developer commands.
 #[derive(Debug, Parser)]
@@ -19,12 +19,14 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Demo(demo::DemoArgs),
     Test(test::TestArgs),
     Lint(lint::LintArgs),
     Gen(generate::GenArgs),
     Sqlx(sqlx::SqlxArgs),
     Stack(stack::StackArgs),
     Databases(databases::DatabasesArgs),
+    Lane(lane::LaneArgs),
     #[command(hide = true)]
     S3Server(s3_server::S3ServerArgs),
 }
@@ -33,12 +35,14 @@ impl Cli {
     /// Runs the command; answers the exit code.
     pub(crate) async fn run(self) -> Result<u8> {
         match self.command {
+            Command::Demo(args) => demo::run(&args).await,
             Command::Test(args) => test::run(&args).await,
             Command::Lint(args) => lint::run(&args).await,
             Command::Gen(args) => generate::run(&args).await,
             Command::Sqlx(args) => sqlx::run(&args).await,
             Command::Stack(args) => stack::run(args).await,
             Command::Databases(args) => databases::run(args).await,
+            Command::Lane(args) => lane::run(&args).await,
             Command::S3Server(args) => s3_server::run(args).await,
         }
     }

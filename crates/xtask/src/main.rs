@@ -5,6 +5,7 @@
 //! its clap arguments and one `run` function, and one line in [`cli`].
 
 #![expect(
+    clippy::print_stdout,
     clippy::print_stderr,
     reason = "a command-line program talks to its user"
 )]
@@ -13,6 +14,8 @@ mod cli;
 mod commands;
 mod host;
 mod stack;
+mod terraform;
+mod witness;
 
 use std::process::ExitCode;
 

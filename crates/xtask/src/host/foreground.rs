@@ -81,13 +81,23 @@ pub(crate) struct Foreground {
 }
 
 impl Foreground {
-    pub(crate) fn spawn(mut command: Command) -> Result<Self> {
+    pub(crate) fn spawn(command: Command) -> Result<Self> {
         // On a terminal the child must stay in the foreground group, or it cannot read from it; Ctrl-C then reaches
         // it without our help. Elsewhere its own group lets us pass a signal on to everything it started.
-        let leads_group = !std::io::stdin().is_terminal();
-        if leads_group {
-            command.process_group(0);
+        if std::io::stdin().is_terminal() {
+            Self::start(command, false)
+        } else {
+            Self::spawn_in_group(command)
         }
+    }
+
+    /// For a child that reads nothing and whose own children must end with it.
+    pub(crate) fn spawn_in_group(mut command: Command) -> Result<Self> {
+        command.process_group(0);
+        Self::start(command, true)
+    }
+
+    fn start(mut command: Command, leads_group: bool) -> Result<Self> {
         let child = command
             .spawn()
             .with_context(|| format!("cannot run `{}`", display(command.as_std())))?;
@@ -105,6 +115,12 @@ impl Foreground {
             stdout.read_to_string(&mut text).await?;
         }
         Ok((self.wait().await?, text))
+    }
+
+    /// Ends the child at once, as a crash would, with everything it started if it leads a group.
+    pub(crate) async fn kill(mut self) -> Result<()> {
+        self.signal(Signal::KILL);
+        self.wait().await.map(drop)
     }
 
     fn signal(&self, signal: Signal) {

@@ -6,6 +6,8 @@
 use anyhow::{Context as _, Result, bail};
 use serde_json::{Value, json};
 
+use crate::terraform::Backend;
+
 /// Longer than any stack lives.
 const TOKEN_DAYS: u32 = 7;
 
@@ -46,6 +48,17 @@ impl Tenancy {
                 .await?,
             other_workspace,
         })
+    }
+
+    /// A state of the main environment as its writer sees it, through the service at `url`.
+    pub(crate) fn writes(&self, url: &str, state: &str) -> Backend {
+        Backend {
+            address: format!(
+                "{url}/v1/states/{}/{}/{state}",
+                self.workspace, self.environment
+            ),
+            token: self.writer_token.clone(),
+        }
     }
 }
 
