@@ -42,10 +42,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_port_is_free_and_handed_out_once() {
+    fn a_port_is_handed_out_once() {
         let mut ports = Ports::default();
         let (first, second) = (ports.take().unwrap(), ports.take().unwrap());
         assert_ne!(first, second);
-        TcpListener::bind((Ipv4Addr::LOCALHOST, first)).unwrap();
+        assert!(RANGE.contains(&first) && RANGE.contains(&second));
     }
 }
