@@ -3,8 +3,16 @@
 /// Lines longer than this wrap badly on a projector.
 const WIDTH: usize = 100;
 
-/// The most lines of one command's output that are worth reading.
-const LINES: usize = 14;
+/// The most lines of one command's output that are worth reading: what came of it stands at the end.
+const LINES: usize = 9;
+
+/// What terraform reports about each resource while it works.
+const PROGRESS: [&str; 4] = [
+    ": Refreshing state...",
+    ": Creating...",
+    ": Modifying...",
+    ": Destroying...",
+];
 
 /// Prints to stdout and counts the chapters.
 #[derive(Debug, Default)]
@@ -31,12 +39,13 @@ impl Narrator {
     }
 }
 
-/// Without empty lines and frames, shortened in both directions.
+/// Without empty lines, frames and progress, shortened in both directions.
 fn interesting(output: &str) -> Vec<String> {
     let lines: Vec<&str> = output
         .lines()
         .map(|line| line.trim_end().trim_start_matches(['╷', '│', '╵']))
         .filter(|line| !line.trim().is_empty())
+        .filter(|line| !PROGRESS.iter().any(|progress| line.contains(progress)))
         .collect();
     let hidden = lines.len().saturating_sub(LINES);
     let mut shown: Vec<String> = lines[hidden..]
@@ -68,7 +77,7 @@ mod tests {
         let many: String = (0..20).map(|line| format!("line {line}\n")).collect();
         let shown = interesting(&many);
         assert_eq!(shown.len(), LINES + 1);
-        assert_eq!(shown[0], "… 6 lines");
+        assert_eq!(shown[0], "… 11 lines");
         assert_eq!(shown[LINES], "line 19");
         assert_eq!(interesting(&"x".repeat(300))[0].chars().count(), WIDTH);
     }

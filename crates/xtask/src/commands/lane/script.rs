@@ -264,7 +264,7 @@ async fn migrations(lane: &mut Lane<'_>) -> Result<()> {
     lane.done(
         &directory,
         "init -migrate-state -force-copy",
-        "L G404 G404 P U G",
+        "G404 L G404 G404 P U G",
     )
     .await?;
     directory.remove("backend.tf")?;
