@@ -21,7 +21,7 @@ use crate::stack::scratch::Scratch;
 /// Regenerate the offline query data in .sqlx.
 ///
 /// Needed after a change to a query or a migration. It compiles the workspace against a throw-away Postgres with all
-/// migrations applied; what does not use the store crate need not compile.
+/// migrations applied. Only the store crate has to compile; what builds on it may be broken.
 #[derive(Args, Debug)]
 pub(crate) struct SqlxArgs {
     /// Change nothing; fail when .sqlx is not what would be generated.
