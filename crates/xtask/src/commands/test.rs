@@ -1,0 +1,74 @@
+//! `cargo xtask test`: all tests, with everything they need.
+
+use std::num::NonZeroU8;
+
+use anyhow::Result;
+use clap::Args;
+use tokio::process::Command;
+
+use super::lane;
+use crate::host::foreground::{self, exit_code};
+use crate::host::ports::Ports;
+use crate::host::workspace::{Profile, Workspace, cargo};
+use crate::stack::databases::Databases;
+use crate::stack::postgres::Durability;
+use crate::stack::{ObjectStorage, Stack, StackOptions};
+use crate::terraform::Terraform;
+
+/// Run the tests of the whole workspace with a throw-away Postgres and Redis.
+///
+/// The tests find KL_TEST_DATABASE_URL (a superuser of the cluster; each test clones its own database from a migrated
+/// template), KL_TEST_REDIS_URL and KL_SHARED_DIR in their environment. Then the real terraform, if there is one on the
+/// path, is driven against two replicas behind HAProxy (`cargo xtask lane --replicas 2`).
+#[derive(Args, Debug)]
+#[command(
+    after_long_help = "Example:\n  cargo xtask test lock    # every test with `lock` in its name"
+)]
+pub(crate) struct TestArgs {
+    /// Leave out the end-to-end part.
+    #[arg(long)]
+    no_end_to_end: bool,
+    /// Run only tests whose names contain one of these, and nothing end to end.
+    #[arg(value_name = "FILTER")]
+    filters: Vec<String>,
+}
+
+pub(crate) async fn run(args: &TestArgs) -> Result<u8> {
+    let workspace = Workspace::locate()?;
+    let code = cargo_test(&workspace, &args.filters).await?;
+    if code != 0 || args.no_end_to_end || !args.filters.is_empty() {
+        return Ok(code);
+    }
+    end_to_end(&workspace).await
+}
+
+async fn cargo_test(workspace: &Workspace, filters: &[String]) -> Result<u8> {
+    let databases = Databases::start(&mut Ports::default(), Durability::FsyncOff).await?;
+    let mut test = Command::new(cargo());
+    test.args(["test", "--workspace", "--locked", "--no-fail-fast"])
+        .current_dir(workspace.root())
+        .envs(databases.test_variables())
+        .env("KL_SHARED_DIR", workspace.shared_dir())
+        // The committed query data is what others build with, so it is what is tested.
+        .env_remove("DATABASE_URL")
+        .env("SQLX_OFFLINE", "true");
+    if !filters.is_empty() {
+        test.arg("--").args(filters);
+    }
+    Ok(exit_code(foreground::run(test).await?))
+}
+
+async fn end_to_end(workspace: &Workspace) -> Result<u8> {
+    let Ok(terraform) = Terraform::find() else {
+        eprintln!("xtask: no terraform on the path; the end-to-end tests are left out");
+        return Ok(0);
+    };
+    let options = StackOptions {
+        replicas: NonZeroU8::MIN.saturating_add(1),
+        profile: Profile::Debug,
+        durability: Durability::FsyncOff,
+        object_storage: ObjectStorage::Without,
+    };
+    let stack = Stack::start(workspace, options).await?;
+    lane::drive(&terraform, &stack).await
+}

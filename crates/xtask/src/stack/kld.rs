@@ -1,0 +1,189 @@
+//! The API replicas: building them, preparing their database, running them.
+
+use std::num::NonZeroU8;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use tokio::process::Command;
+
+use super::postgres::Postgres;
+use super::scratch::Scratch;
+use crate::host::foreground;
+use crate::host::ports::Ports;
+use crate::host::process::{Process, StopWith, supervised};
+use crate::host::workspace::{Profile, Workspace, cargo};
+
+/// The stack's database.
+pub(crate) const DATABASE: &str = "kilolock";
+
+/// The login role of the replicas: a member of the group role that the migrations create and grant to.
+const LOGIN_ROLE: &str = "kld";
+
+const READY_WITHIN: Duration = Duration::from_secs(30);
+
+/// Builds `kld` and `kl` with the features of the whole workspace, so that this and `cargo test --workspace` share
+/// their dependencies.
+pub(crate) async fn build(workspace: &Workspace, profile: Profile) -> Result<()> {
+    let mut build = Command::new(cargo());
+    build
+        .args(["build", "--workspace", "--bin", "kld", "--bin", "kl"])
+        .current_dir(workspace.root());
+    if profile == Profile::Release {
+        build.arg("--release");
+    }
+    foreground::run_checked(build).await
+}
+
+/// What all replicas of one stack share.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    program: PathBuf,
+    environment: Vec<(&'static str, String)>,
+    public_url: String,
+}
+
+impl Settings {
+    pub(crate) fn new(bin_dir: PathBuf, postgres: &Postgres, public_url: String) -> Self {
+        Self {
+            program: bin_dir.join("kld"),
+            environment: vec![
+                ("KL_DATABASE_URL", postgres.url(LOGIN_ROLE, DATABASE)),
+                ("KL_MIGRATE_DATABASE_URL", postgres.superuser_url(DATABASE)),
+                ("KL_TOKEN_PEPPER", secret()),
+                ("KL_DEPLOYMENT_KEY", secret()),
+                ("KL_PUBLIC_URL", public_url.clone()),
+            ],
+            public_url,
+        }
+    }
+
+    pub(crate) fn public_url(&self) -> &str {
+        &self.public_url
+    }
+
+    fn command(&self) -> std::process::Command {
+        let mut command = supervised(&self.program, None, StopWith::Terminate);
+        command.envs(self.environment.iter().map(|(key, value)| (key, value)));
+        command
+    }
+}
+
+/// A fresh 32-byte secret for this stack alone.
+fn secret() -> String {
+    BASE64_STANDARD.encode(rand::random::<[u8; 32]>())
+}
+
+/// Creates the stack's database, migrates it, and creates the role that the replicas log in as.
+pub(crate) async fn migrate(settings: &Settings, postgres: &Postgres) -> Result<()> {
+    postgres
+        .sql("postgres", &format!("create database {DATABASE}"))
+        .await?;
+    let mut migrate = settings.command();
+    migrate.arg("migrate");
+    foreground::output(migrate.into()).await?;
+    // After the migrations: the first of them creates the group role.
+    let create_role = format!("create role {LOGIN_ROLE} login in role kilolock_app");
+    postgres.sql(DATABASE, &create_role).await.map(drop)
+}
+
+/// Creates the first operator token. It is the only line on stdout.
+pub(crate) async fn bootstrap(settings: &Settings) -> Result<String> {
+    let mut bootstrap = settings.command();
+    bootstrap.args(["admin", "bootstrap"]);
+    let stdout = String::from_utf8(foreground::output(bootstrap.into()).await?)?;
+    let token = stdout.trim();
+    ensure!(
+        !token.is_empty() && !token.contains(char::is_whitespace),
+        "`kld admin bootstrap` should print the token and nothing else on stdout"
+    );
+    Ok(token.to_owned())
+}
+
+/// The two ports of one replica.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Address {
+    port: u16,
+    metrics_port: u16,
+}
+
+impl Address {
+    pub(crate) fn url(self) -> String {
+        format!("http://127.0.0.1:{}", self.port)
+    }
+}
+
+pub(crate) fn take_addresses(ports: &mut Ports, replicas: NonZeroU8) -> Result<Vec<Address>> {
+    (0..replicas.get())
+        .map(|_| {
+            Ok(Address {
+                port: ports.take()?,
+                metrics_port: ports.take()?,
+            })
+        })
+        .collect()
+}
+
+/// A running replica.
+#[derive(Debug)]
+pub(crate) struct Replica {
+    process: Process,
+    address: Address,
+    url: String,
+}
+
+impl Replica {
+    pub(crate) async fn start(
+        number: u8,
+        address: Address,
+        settings: &Settings,
+        scratch: &Scratch,
+    ) -> Result<Self> {
+        let mut serve = settings.command();
+        serve
+            .arg("serve")
+            .env("KL_LISTEN", format!("127.0.0.1:{}", address.port))
+            .env(
+                "KL_METRICS_LISTEN",
+                format!("127.0.0.1:{}", address.metrics_port),
+            );
+        let name = format!("kld-{number}");
+        let process = Process::spawn(&name, serve, StopWith::Terminate, scratch.path())?;
+        let mut replica = Self {
+            process,
+            address,
+            url: address.url(),
+        };
+        let ready = format!("{}/readyz", replica.url);
+        let client = reqwest::Client::new();
+        replica
+            .process
+            .wait_until(READY_WITHIN, || answers_ok(&client, &ready))
+            .await
+            .with_context(|| format!("{name} does not answer /readyz with 200"))?;
+        Ok(replica)
+    }
+
+    pub(crate) fn process(&self) -> &Process {
+        &self.process
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.address.port
+    }
+
+    pub(crate) fn url(&self) -> &str {
+        &self.url
+    }
+
+    pub(crate) fn metrics_url(&self) -> String {
+        format!("http://127.0.0.1:{}/metrics", self.address.metrics_port)
+    }
+}
+
+pub(crate) async fn answers_ok(client: &reqwest::Client, url: &str) -> bool {
+    let answer = client.get(url).timeout(Duration::from_secs(5)).send().await;
+    answer.is_ok_and(|answer| answer.status().is_success())
+}

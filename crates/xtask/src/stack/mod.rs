@@ -1,0 +1,155 @@
+//! A throw-away Kilolock: its databases, N replicas, a balancer, and tenants to act as.
+//!
+//! [`Stack::start`] brings everything up on free loopback ports under one temporary directory; dropping the value
+//! takes everything down again. The commands `stack`, `test`, `demo` and `lane` all use this one; the part that needs
+//! only the databases uses [`databases`] directly.
+
+pub(crate) mod databases;
+pub(crate) mod environment;
+pub(crate) mod haproxy;
+pub(crate) mod kld;
+pub(crate) mod postgres;
+pub(crate) mod redis;
+pub(crate) mod s3;
+pub(crate) mod scratch;
+pub(crate) mod tenancy;
+
+use std::num::NonZeroU8;
+
+use anyhow::{Context as _, Result};
+
+use crate::host::install::{self, Tool};
+use crate::host::ports::Ports;
+use crate::host::process::Process;
+use crate::host::workspace::{Profile, Workspace};
+
+use databases::Databases;
+use haproxy::Balancer;
+use kld::{Replica, Settings};
+use postgres::Durability;
+use s3::S3Server;
+use tenancy::Tenancy;
+
+/// What to bring up.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct StackOptions {
+    pub(crate) replicas: NonZeroU8,
+    pub(crate) profile: Profile,
+    pub(crate) durability: Durability,
+    pub(crate) object_storage: ObjectStorage,
+}
+
+/// Whether an S3 server belongs to the stack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ObjectStorage {
+    Without,
+    S3,
+}
+
+/// A running stack. The order of the fields is the order of going down: who depends on something ends before it.
+#[derive(Debug)]
+pub(crate) struct Stack {
+    balancer: Option<Balancer>,
+    replicas: Vec<Replica>,
+    s3: Option<S3Server>,
+    pub(crate) tenancy: Tenancy,
+    operator_token: String,
+    pub(crate) databases: Databases,
+}
+
+impl Stack {
+    pub(crate) async fn start(workspace: &Workspace, options: StackOptions) -> Result<Self> {
+        let balanced = options.replicas.get() > 1;
+        if balanced {
+            install::ensure(&[Tool::Haproxy]).await?;
+        }
+        kld::build(workspace, options.profile).await?;
+
+        let mut ports = Ports::default();
+        let databases = Databases::start(&mut ports, options.durability).await?;
+        let (postgres, scratch) = (&databases.postgres, &databases.scratch);
+        let s3 = match options.object_storage {
+            ObjectStorage::Without => None,
+            ObjectStorage::S3 => Some(S3Server::start(scratch, &mut ports).await?),
+        };
+
+        let addresses = kld::take_addresses(&mut ports, options.replicas)?;
+        let balancer_port = if balanced { Some(ports.take()?) } else { None };
+        let public_url = match balancer_port {
+            Some(port) => format!("http://127.0.0.1:{port}"),
+            None => addresses[0].url(),
+        };
+        let settings = Settings::new(workspace.bin_dir(options.profile), postgres, public_url);
+        kld::migrate(&settings, postgres).await?;
+        let operator_token = kld::bootstrap(&settings).await?;
+
+        let mut replicas = Vec::new();
+        for (address, number) in addresses.into_iter().zip(1..) {
+            replicas.push(Replica::start(number, address, &settings, scratch).await?);
+        }
+        let balancer = match balancer_port {
+            Some(port) => Some(Balancer::start(workspace, scratch, port, &replicas).await?),
+            None => None,
+        };
+        let tenancy = Tenancy::create(settings.public_url(), &operator_token)
+            .await
+            .context("cannot create the stack's tenants")?;
+
+        let stack = Self {
+            balancer,
+            replicas,
+            s3,
+            tenancy,
+            operator_token,
+            databases,
+        };
+        stack.write_pids()?;
+        Ok(stack)
+    }
+
+    /// Where clients connect: the balancer, or the only replica.
+    pub(crate) fn url(&self) -> &str {
+        match &self.balancer {
+            Some(balancer) => balancer.url(),
+            None => self.replicas[0].url(),
+        }
+    }
+
+    fn processes(&self) -> impl Iterator<Item = &Process> {
+        [
+            self.databases.postgres.process(),
+            self.databases.redis.process(),
+        ]
+        .into_iter()
+        .chain(self.s3.as_ref().map(S3Server::process))
+        .chain(self.replicas.iter().map(Replica::process))
+        .chain(self.balancer.as_ref().map(Balancer::process))
+    }
+
+    fn write_pids(&self) -> Result<()> {
+        let path = self.databases.scratch.pids_file();
+        std::fs::write(
+            &path,
+            pids(self.processes().map(|it| (it.name(), it.pid()))),
+        )
+        .with_context(|| format!("cannot write {}", path.display()))
+    }
+}
+
+/// The `KL_STACK_PIDS` file: one `name pid` line per process.
+fn pids<'a>(processes: impl Iterator<Item = (&'a str, u32)>) -> String {
+    processes
+        .map(|(name, pid)| format!("{name} {pid}\n"))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_pid_file_has_one_name_and_id_per_line() {
+        let file = pids([("postgres", 12), ("kld-1", 345)].into_iter());
+        assert_eq!(file, "postgres 12\nkld-1 345\n");
+    }
+}
