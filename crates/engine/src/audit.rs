@@ -19,13 +19,32 @@ pub(crate) enum What<'a> {
         unlocked: bool,
         source: Source,
     },
-    RolledBack { seq: i64, head: &'a Version, target: &'a Version },
-    Locked { lock: &'a LockInfo },
-    Unlocked { lock: &'a LockInfo },
-    LockBroken { lock: &'a LockInfo, holder: &'a str },
-    LockExpired { lock: &'a LockInfo },
-    LateWriteKept { lock_id: &'a str, sha256: &'a [u8; 32] },
-    SensitiveRead { seq: i64, address: &'a str },
+    RolledBack {
+        seq: i64,
+        head: &'a Version,
+        target: &'a Version,
+    },
+    Locked {
+        lock: &'a LockInfo,
+    },
+    Unlocked {
+        lock: &'a LockInfo,
+    },
+    LockBroken {
+        lock: &'a LockInfo,
+        holder: &'a str,
+    },
+    LockExpired {
+        lock: &'a LockInfo,
+    },
+    LateWriteKept {
+        lock_id: &'a str,
+        sha256: &'a [u8; 32],
+    },
+    SensitiveRead {
+        seq: i64,
+        address: &'a str,
+    },
     Deleted,
     Undeleted,
 }
@@ -62,14 +81,23 @@ impl What<'_> {
 
     fn after(&self) -> Option<Value> {
         match self {
-            Self::Written { seq, sha256, forced, unlocked, source, .. } => Some(json!({
+            Self::Written {
+                seq,
+                sha256,
+                forced,
+                unlocked,
+                source,
+                ..
+            } => Some(json!({
                 "seq": seq,
                 "sha256": hex(&sha256[..]),
                 "forced": forced,
                 "unlocked": unlocked,
                 "source": source.as_str(),
             })),
-            Self::RolledBack { seq, target, .. } => Some(json!({ "seq": seq, "to_seq": target.seq })),
+            Self::RolledBack { seq, target, .. } => {
+                Some(json!({ "seq": seq, "to_seq": target.seq }))
+            }
             Self::Locked { lock } => Some(lock_value(lock)),
             Self::LateWriteKept { lock_id, sha256 } => {
                 Some(json!({ "lock_id": lock_id, "sha256": hex(&sha256[..]) }))
@@ -121,6 +149,9 @@ pub(crate) async fn record_kept(
     late: &Reservation,
     sha256: &[u8; 32],
 ) -> Result<(), EngineError> {
-    let what = What::LateWriteKept { lock_id: &late.idem_key, sha256 };
+    let what = What::LateWriteKept {
+        lock_id: &late.idem_key,
+        sha256,
+    };
     record(tx, caller, late.state_id, name, what).await
 }

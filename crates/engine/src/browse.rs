@@ -2,7 +2,8 @@
 
 use protocol::StateName;
 use store::{
-    Form, KeptRecord, OutputRow, ResourceRow, SealedKind, SealedPlace, StateRecord, Version, VersionRef, WorkspaceTx,
+    Form, KeptRecord, OutputRow, ResourceRow, SealedKind, SealedPlace, StateRecord, Version,
+    VersionRef, WorkspaceTx,
 };
 use uuid::Uuid;
 
@@ -32,7 +33,11 @@ impl Engine {
         Ok(states)
     }
 
-    pub async fn list_deleted_states(&self, caller: &Caller, limit: i64) -> Result<Vec<StateRecord>, EngineError> {
+    pub async fn list_deleted_states(
+        &self,
+        caller: &Caller,
+        limit: i64,
+    ) -> Result<Vec<StateRecord>, EngineError> {
         let mut tx = self.begin_read(caller).await?;
         let states = store::list_deleted(&mut tx, caller.environment(), limit).await?;
         tx.commit().await?;
@@ -42,11 +47,21 @@ impl Engine {
     pub async fn status(&self, caller: &Caller, name: &StateName) -> Result<Status, EngineError> {
         let (mut tx, state) = self.begin_on(caller, name).await?;
         let head = store::find_version(&mut tx, state.id, VersionRef::Head).await?;
-        let holders = store::list_active(&mut tx, state.id).await?.iter().map(holder).collect();
+        let holders = store::list_active(&mut tx, state.id)
+            .await?
+            .iter()
+            .map(holder)
+            .collect();
         let kept = store::list_kept(&mut tx, state.id).await?;
         let version_count = store::count_versions(&mut tx, state.id).await?;
         tx.commit().await?;
-        Ok(Status { state, head, version_count, holders, kept })
+        Ok(Status {
+            state,
+            head,
+            version_count,
+            holders,
+            kept,
+        })
     }
 
     pub async fn list_versions(
@@ -102,7 +117,11 @@ impl Engine {
         let version = rows_version(&mut tx, &state, wanted).await?;
         let rows = store::find_instance(&mut tx, state.id, version.seq, address).await?;
         tx.commit().await?;
-        if rows.is_empty() { Err(EngineError::NoSuchInstance) } else { Ok((version, rows)) }
+        if rows.is_empty() {
+            Err(EngineError::NoSuchInstance)
+        } else {
+            Ok((version, rows))
+        }
     }
 
     /// Records that the caller is about to be shown sensitive values of an instance.
@@ -114,7 +133,9 @@ impl Engine {
         address: &str,
     ) -> Result<(), EngineError> {
         let mut tx = self.begin(caller).await?;
-        let state = store::find_state(&mut tx, caller.environment(), name).await?.ok_or(EngineError::NoState)?;
+        let state = store::find_state(&mut tx, caller.environment(), name)
+            .await?
+            .ok_or(EngineError::NoState)?;
         let what = audit::What::SensitiveRead { seq, address };
         audit::record(&mut tx, caller, state.id, &state.name, what).await?;
         Ok(tx.commit().await?)
@@ -127,13 +148,17 @@ impl Engine {
         name: &StateName,
     ) -> Result<(Version, Vec<OutputRow>), EngineError> {
         let mut tx = self.begin_read(caller).await?;
-        let head = store::find_head(&mut tx, caller.environment(), name).await?.ok_or(EngineError::NoVersion)?;
+        let head = store::find_head(&mut tx, caller.environment(), name)
+            .await?
+            .ok_or(EngineError::NoVersion)?;
         if head.name != name.as_str() {
             return Err(EngineError::NameCase { stored: head.name });
         }
         let version = head.version.ok_or(EngineError::NoVersion)?;
         if version.form == Form::Opaque {
-            return Err(EngineError::Opaque(version.opaque_reason.unwrap_or_default()));
+            return Err(EngineError::Opaque(
+                version.opaque_reason.unwrap_or_default(),
+            ));
         }
         let outputs = store::outputs_at(&mut tx, head.state_id, version.seq).await?;
         tx.commit().await?;
@@ -148,13 +173,21 @@ impl Engine {
         id: Uuid,
     ) -> Result<Vec<u8>, EngineError> {
         let (mut tx, state) = self.begin_on(caller, name).await?;
-        let (packed, seq, size) =
-            store::find_kept(&mut tx, state.id, id).await?.ok_or(EngineError::NoSuchVersion)?;
+        let (packed, seq, size) = store::find_kept(&mut tx, state.id, id)
+            .await?
+            .ok_or(EngineError::NoSuchVersion)?;
         let key = self.data_key(&mut tx, caller).await?;
         tx.commit().await?;
         let kind = SealedKind::KeptResult;
-        let place = SealedPlace { workspace: caller.workspace(), state: state.id, seq, kind };
-        Ok(tokio::task::block_in_place(|| key.unpack(&place, &packed, size as usize))?)
+        let place = SealedPlace {
+            workspace: caller.workspace(),
+            state: state.id,
+            seq,
+            kind,
+        };
+        Ok(tokio::task::block_in_place(|| {
+            key.unpack(&place, &packed, size as usize)
+        })?)
     }
 
     async fn begin_on(
@@ -163,7 +196,9 @@ impl Engine {
         name: &StateName,
     ) -> Result<(WorkspaceTx, store::State), EngineError> {
         let mut tx = self.begin_read(caller).await?;
-        let state = store::find_state(&mut tx, caller.environment(), name).await?.ok_or(EngineError::NoState)?;
+        let state = store::find_state(&mut tx, caller.environment(), name)
+            .await?
+            .ok_or(EngineError::NoState)?;
         same_spelling(&state, name)?;
         Ok((tx, state))
     }
@@ -175,12 +210,16 @@ async fn rows_version(
     state: &store::State,
     wanted: VersionRef,
 ) -> Result<Version, EngineError> {
-    let version = store::find_version(tx, state.id, wanted).await?.ok_or(match wanted {
-        VersionRef::Head => EngineError::NoVersion,
-        _ => EngineError::NoSuchVersion,
-    })?;
+    let version = store::find_version(tx, state.id, wanted)
+        .await?
+        .ok_or(match wanted {
+            VersionRef::Head => EngineError::NoVersion,
+            _ => EngineError::NoSuchVersion,
+        })?;
     match version.form {
-        Form::Opaque => Err(EngineError::Opaque(version.opaque_reason.unwrap_or_default())),
+        Form::Opaque => Err(EngineError::Opaque(
+            version.opaque_reason.unwrap_or_default(),
+        )),
         Form::Rows | Form::Kept => Ok(version),
     }
 }

@@ -18,7 +18,11 @@ impl Caller {
     pub fn new(context: Context) -> Option<Self> {
         let workspace = context.workspace()?.clone();
         let environment = context.environment()?.clone();
-        Some(Self { context, workspace, environment })
+        Some(Self {
+            context,
+            workspace,
+            environment,
+        })
     }
 
     #[must_use]

@@ -16,22 +16,35 @@ pub(crate) struct Changes {
 
 impl Changes {
     pub(crate) fn count(&self) -> usize {
-        self.closed.len().max(self.born.len()) + self.outputs_closed.len().max(self.outputs_born.len())
+        self.closed.len().max(self.born.len())
+            + self.outputs_closed.len().max(self.outputs_born.len())
     }
 }
 
 /// Compares in one walk: both sides are in document order.
-pub(crate) fn compare(state: &tfstate::State<'_>, rows: &[LiveRow], outputs: &[LiveOutput]) -> Changes {
+pub(crate) fn compare(
+    state: &tfstate::State<'_>,
+    rows: &[LiveRow],
+    outputs: &[LiveOutput],
+) -> Changes {
     let mut changes = Changes::default();
     walk(
-        state.instances.iter().map(|instance| (&instance.ord[..], &instance.digest.0)),
+        state
+            .instances
+            .iter()
+            .map(|instance| (&instance.ord[..], &instance.digest.0)),
         rows.iter().map(|row| (&row.ord[..], &row.digest)),
         |posted| changes.born.push(posted),
         |live| changes.closed.push(rows[live].ord.clone()),
     );
     walk(
-        state.outputs.iter().map(|output| (output.name.as_bytes(), &output.digest.0)),
-        outputs.iter().map(|output| (output.name.as_bytes(), &output.digest)),
+        state
+            .outputs
+            .iter()
+            .map(|output| (output.name.as_bytes(), &output.digest.0)),
+        outputs
+            .iter()
+            .map(|output| (output.name.as_bytes(), &output.digest)),
         |posted| changes.outputs_born.push(posted),
         |live| changes.outputs_closed.push(outputs[live].name.clone()),
     );
@@ -79,7 +92,10 @@ pub(crate) struct Known<'a> {
 
 impl<'a> Known<'a> {
     pub(crate) fn new(rows: &'a [LiveRow]) -> Self {
-        Self { rows, next: Cell::new(0) }
+        Self {
+            rows,
+            next: Cell::new(0),
+        }
     }
 
     pub(crate) fn contains(&self, ord: &[u8], digest: &[u8; 32]) -> bool {
@@ -91,7 +107,9 @@ impl<'a> Known<'a> {
             at += 1;
         }
         self.next.set(at);
-        self.rows.get(at).is_some_and(|row| row.ord == ord && row.digest == *digest)
+        self.rows
+            .get(at)
+            .is_some_and(|row| row.ord == ord && row.digest == *digest)
     }
 }
 
@@ -100,7 +118,10 @@ mod tests {
     use super::*;
 
     fn row(ord: u8, digest: u8) -> LiveRow {
-        LiveRow { ord: vec![ord], digest: [digest; 32] }
+        LiveRow {
+            ord: vec![ord],
+            digest: [digest; 32],
+        }
     }
 
     fn walked(posted: &[LiveRow], live: &[LiveRow]) -> (Vec<usize>, Vec<usize>) {
@@ -133,7 +154,11 @@ mod tests {
         let rows: Vec<_> = (0..20).map(|i| row(i * 2, i)).collect();
         let known = Known::new(&rows);
         for ord in [4, 5, 6, 38, 0, 39, 2, 2] {
-            assert_eq!(known.contains(&[ord], &[ord / 2; 32]), ord % 2 == 0, "place {ord}");
+            assert_eq!(
+                known.contains(&[ord], &[ord / 2; 32]),
+                ord % 2 == 0,
+                "place {ord}"
+            );
         }
         assert!(!known.contains(&[4], &[9; 32]));
     }

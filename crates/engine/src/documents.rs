@@ -37,7 +37,9 @@ impl Documents {
     pub(crate) fn new() -> Self {
         let cache = Cache::builder()
             .max_capacity(CACHE_BYTES)
-            .weigher(|_, cached: &Cached| u32::try_from(cached.bytes.len() + 256).unwrap_or(u32::MAX))
+            .weigher(|_, cached: &Cached| {
+                u32::try_from(cached.bytes.len() + 256).unwrap_or(u32::MAX)
+            })
             .build();
         Self(cache)
     }
@@ -56,7 +58,14 @@ impl Documents {
         if let Some(sha256) = version.sha256.clone()
             && bytes.len() <= SMALL_DOCUMENT_BYTES
         {
-            self.0.insert(key.clone(), Cached { key, sha256, bytes: bytes.clone() });
+            self.0.insert(
+                key.clone(),
+                Cached {
+                    key,
+                    sha256,
+                    bytes: bytes.clone(),
+                },
+            );
         }
     }
 }

@@ -40,7 +40,11 @@ pub enum EngineError {
     #[error("the lock ID is not the one that holds the state")]
     LockIdMismatch(Option<Box<Holder>>),
     #[error("the lock with this ID has ended: {reason}")]
-    LockEnded { info: Box<LockInfo>, reason: String, kept: bool },
+    LockEnded {
+        info: Box<LockInfo>,
+        reason: String,
+        kept: bool,
+    },
     #[error("this environment takes no write without a lock")]
     LockRequired,
     #[error("only a maintainer breaks another's lock")]

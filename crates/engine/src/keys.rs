@@ -18,7 +18,10 @@ pub(crate) struct DataKeys {
 
 impl DataKeys {
     pub(crate) fn new(deployment_key: &[u8; 32]) -> Self {
-        Self { deployment: SealingKey::new(deployment_key), unwrapped: Cache::new(KEYS) }
+        Self {
+            deployment: SealingKey::new(deployment_key),
+            unwrapped: Cache::new(KEYS),
+        }
     }
 }
 
@@ -36,8 +39,13 @@ impl Engine {
             Some(wrapped) => wrapped,
             None => self.first_key(caller).await?,
         };
-        let key = self.data_keys.deployment.unwrap(caller.workspace(), &wrapped)?;
-        self.data_keys.unwrapped.insert(caller.workspace().clone(), key.clone());
+        let key = self
+            .data_keys
+            .deployment
+            .unwrap(caller.workspace(), &wrapped)?;
+        self.data_keys
+            .unwrapped
+            .insert(caller.workspace().clone(), key.clone());
         Ok(key)
     }
 
@@ -61,7 +69,12 @@ impl Engine {
         body: &Bytes,
     ) -> Result<Vec<u8>, EngineError> {
         let key = self.data_key(tx, caller).await?;
-        let place = SealedPlace { workspace: caller.workspace(), state, seq, kind: SealedKind::Document };
+        let place = SealedPlace {
+            workspace: caller.workspace(),
+            state,
+            seq,
+            kind: SealedKind::Document,
+        };
         Ok(tokio::task::block_in_place(|| key.pack(&place, body))?)
     }
 

@@ -20,6 +20,7 @@ mod rollback;
 mod write;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use store::{Db, LockPolicy, WorkspaceTx};
 use tokio::sync::{Semaphore, SemaphorePermit};
@@ -74,6 +75,19 @@ impl Engine {
         }))
     }
 
+    /// Keeps the service's heartbeat until dropped. A failed beat is retried at the next: leases do not end while nobody
+    /// beats.
+    pub async fn keep_beating(&self) {
+        let mut ticks = tokio::time::interval(Duration::from_secs(store::BEAT_SECONDS));
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            if let Err(error) = store::beat(&self.db).await {
+                tracing::warn!(%error, "the heartbeat was not written");
+            }
+        }
+    }
+
     async fn begin(&self, caller: &Caller) -> Result<WorkspaceTx, store::Error> {
         self.db.begin(caller.workspace()).await
     }
@@ -83,7 +97,11 @@ impl Engine {
     }
 
     /// What the caller's environment demands of writes and locks.
-    async fn lock_policy(&self, tx: &mut WorkspaceTx, caller: &Caller) -> Result<LockPolicy, store::Error> {
+    async fn lock_policy(
+        &self,
+        tx: &mut WorkspaceTx,
+        caller: &Caller,
+    ) -> Result<LockPolicy, store::Error> {
         store::lock_policy(tx, caller.environment()).await
     }
 

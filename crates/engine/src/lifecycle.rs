@@ -16,7 +16,9 @@ impl Engine {
         lock: WriteLock<'_>,
     ) -> Result<(), EngineError> {
         let mut tx = self.begin(caller).await?;
-        let state = store::find_state(&mut tx, caller.environment(), name).await?.ok_or(EngineError::NoState)?;
+        let state = store::find_state(&mut tx, caller.environment(), name)
+            .await?
+            .ok_or(EngineError::NoState)?;
         same_spelling(&state, name)?;
         store::lock_ledger(&mut tx, state.id).await?;
         end_due(&mut tx, caller, &state).await?;
@@ -27,14 +29,24 @@ impl Engine {
                     return Err(EngineError::LockRequired);
                 }
             }
-            (WriteLock::None, Some(held)) => return Err(EngineError::Locked(Box::new(holder(held)))),
+            (WriteLock::None, Some(held)) => {
+                return Err(EngineError::Locked(Box::new(holder(held))));
+            }
             (WriteLock::Id(id), Some(held)) if held.idem_key == id => {
                 store::lock_active(&mut tx, held.id).await?;
-                store::end_reservation(&mut tx, state.id, held.id, store::End::Released, "the state was deleted")
-                    .await?;
+                store::end_reservation(
+                    &mut tx,
+                    state.id,
+                    held.id,
+                    store::End::Released,
+                    "the state was deleted",
+                )
+                .await?;
             }
             (WriteLock::Id(_), held) => {
-                return Err(EngineError::LockIdMismatch(held.map(|held| Box::new(holder(held)))));
+                return Err(EngineError::LockIdMismatch(
+                    held.map(|held| Box::new(holder(held))),
+                ));
             }
         }
         store::lock_state(&mut tx, state.id).await?;
@@ -67,7 +79,14 @@ impl Engine {
         let id = id.ok_or(EngineError::NoState)?;
         let state = store::lock_state(&mut tx, id).await?;
         store::undelete_state(&mut tx, id).await?;
-        audit::record(&mut tx, caller, state.id, &state.name, audit::What::Undeleted).await?;
+        audit::record(
+            &mut tx,
+            caller,
+            state.id,
+            &state.name,
+            audit::What::Undeleted,
+        )
+        .await?;
         tx.commit().await?;
         Ok(id)
     }
@@ -78,7 +97,10 @@ impl Engine {
         deleted: Vec<Uuid>,
     ) -> Result<Option<Uuid>, EngineError> {
         for id in deleted {
-            if store::find_version(tx, id, store::VersionRef::Head).await?.is_some() {
+            if store::find_version(tx, id, store::VersionRef::Head)
+                .await?
+                .is_some()
+            {
                 return Ok(Some(id));
             }
         }

@@ -32,8 +32,18 @@ pub enum Unlocked {
 impl Engine {
     /// Takes the Terraform lock. The same ID again is the same grant; an ID that ended is a delayed
     /// duplicate and never locks anew.
-    pub async fn lock(&self, caller: &Caller, name: &StateName, info: &LockInfo) -> Result<(), EngineError> {
-        again(async || self.reserve_whole_state(caller, name, Lane::Terraform, info).await).await.map(drop)
+    pub async fn lock(
+        &self,
+        caller: &Caller,
+        name: &StateName,
+        info: &LockInfo,
+    ) -> Result<(), EngineError> {
+        again(async || {
+            self.reserve_whole_state(caller, name, Lane::Terraform, info)
+                .await
+        })
+        .await
+        .map(drop)
     }
 
     /// Takes the administrative lock: it stays until somebody takes it away by hand.
@@ -43,7 +53,11 @@ impl Engine {
         name: &StateName,
         info: &LockInfo,
     ) -> Result<Holder, EngineError> {
-        again(async || self.reserve_whole_state(caller, name, Lane::Admin, info).await).await
+        again(async || {
+            self.reserve_whole_state(caller, name, Lane::Admin, info)
+                .await
+        })
+        .await
     }
 
     async fn reserve_whole_state(
@@ -77,7 +91,11 @@ impl Engine {
         }
         let state = store::lock_state(&mut tx, state.id).await?;
         let lease_seconds = match lane {
-            Lane::Terraform => self.lock_policy(&mut tx, caller).await?.terraform_lock_ttl_seconds,
+            Lane::Terraform => {
+                self.lock_policy(&mut tx, caller)
+                    .await?
+                    .terraform_lock_ttl_seconds
+            }
             Lane::Admin => None,
         };
         let granted = store::insert_whole_state(
@@ -93,7 +111,14 @@ impl Engine {
             },
         )
         .await?;
-        audit::record(&mut tx, caller, state.id, &state.name, audit::What::Locked { lock: info }).await?;
+        audit::record(
+            &mut tx,
+            caller,
+            state.id,
+            &state.name,
+            audit::What::Locked { lock: info },
+        )
+        .await?;
         tx.commit().await?;
         Ok(holder(&granted))
     }
@@ -122,7 +147,9 @@ impl Engine {
         same_spelling(&state, name)?;
         store::lock_ledger(&mut tx, state.id).await?;
         let active = store::list_active(&mut tx, state.id).await?;
-        let held = active.iter().find(|held| held.lane == Lane::Terraform.as_str());
+        let held = active
+            .iter()
+            .find(|held| held.lane == Lane::Terraform.as_str());
         let (held, by_force) = match (target, held) {
             (UnlockTarget::Any, None) => return Ok(Unlocked::Nothing),
             (UnlockTarget::Any, Some(held)) => (held, true),
@@ -131,7 +158,9 @@ impl Engine {
             }
             (UnlockTarget::Id(id), held) => {
                 let ended = store::find_by_key(&mut tx, state.id, id).await?;
-                if ended.is_some_and(|known| !known.is_active() && known.lane == Lane::Terraform.as_str()) {
+                if ended.is_some_and(|known| {
+                    !known.is_active() && known.lane == Lane::Terraform.as_str()
+                }) {
                     return Ok(Unlocked::Nothing);
                 }
                 let other = held.or(active.first()).map(|held| Box::new(holder(held)));
@@ -144,7 +173,11 @@ impl Engine {
     }
 
     /// Takes the administrative lock of a state away.
-    pub async fn admin_unlock(&self, caller: &Caller, name: &StateName) -> Result<Unlocked, EngineError> {
+    pub async fn admin_unlock(
+        &self,
+        caller: &Caller,
+        name: &StateName,
+    ) -> Result<Unlocked, EngineError> {
         let mut tx = self.begin(caller).await?;
         let Some(state) = store::find_state(&mut tx, caller.environment(), name).await? else {
             return Err(EngineError::NoState);
@@ -182,12 +215,19 @@ impl Engine {
         store::lock_active(tx, held.id).await?;
         store::end_reservation(tx, state.id, held.id, end, &reason).await?;
         let what = if by_force {
-            audit::What::LockBroken { lock: &broken.info, holder: &broken.principal }
+            audit::What::LockBroken {
+                lock: &broken.info,
+                holder: &broken.principal,
+            }
         } else {
             audit::What::Unlocked { lock: &broken.info }
         };
         audit::record(tx, caller, state.id, &state.name, what).await?;
-        Ok(if by_force { Unlocked::Broken(broken) } else { Unlocked::Released(broken) })
+        Ok(if by_force {
+            Unlocked::Broken(broken)
+        } else {
+            Unlocked::Released(broken)
+        })
     }
 }
 
@@ -198,7 +238,9 @@ async fn known_key(
     state: &State,
     info: &LockInfo,
 ) -> Result<Option<Holder>, EngineError> {
-    let Some(known) = store::find_by_key(tx, state.id, &info.id).await? else { return Ok(None) };
+    let Some(known) = store::find_by_key(tx, state.id, &info.id).await? else {
+        return Ok(None);
+    };
     if known.principal_id != caller.principal().as_str() {
         return Err(EngineError::Locked(Box::new(holder(&known))));
     }
@@ -214,15 +256,32 @@ async fn known_key(
 
 /// Ends every reservation of the state whose lease and lock delay have run out, unless the service has
 /// been away lately. The caller holds the ledger.
-pub(crate) async fn end_due(tx: &mut WorkspaceTx, caller: &Caller, state: &State) -> Result<(), EngineError> {
-    let due: Vec<_> = store::list_active(tx, state.id).await?.into_iter().filter(|held| held.due).collect();
+pub(crate) async fn end_due(
+    tx: &mut WorkspaceTx,
+    caller: &Caller,
+    state: &State,
+) -> Result<(), EngineError> {
+    let due: Vec<_> = store::list_active(tx, state.id)
+        .await?
+        .into_iter()
+        .filter(|held| held.due)
+        .collect();
     if due.is_empty() || !store::may_expire(tx).await? {
         return Ok(());
     }
     for held in due {
         store::lock_active(tx, held.id).await?;
         store::end_reservation(tx, state.id, held.id, End::Expired, "its lease ran out").await?;
-        audit::record(tx, caller, state.id, &state.name, audit::What::LockExpired { lock: &lock_info(&held) }).await?;
+        audit::record(
+            tx,
+            caller,
+            state.id,
+            &state.name,
+            audit::What::LockExpired {
+                lock: &lock_info(&held),
+            },
+        )
+        .await?;
     }
     Ok(())
 }
@@ -233,7 +292,9 @@ pub(crate) fn same_spelling(state: &State, name: &StateName) -> Result<(), Engin
     if state.name == name.as_str() {
         Ok(())
     } else {
-        Err(EngineError::NameCase { stored: state.name.clone() })
+        Err(EngineError::NameCase {
+            stored: state.name.clone(),
+        })
     }
 }
 

@@ -48,13 +48,23 @@ impl Engine {
     ///
     /// `NoVersion` only when nothing was ever written: everything else that goes wrong is another error,
     /// because Terraform takes "none" as permission to create everything anew.
-    pub async fn read_head(&self, caller: &Caller, name: &StateName) -> Result<ReadDocument, EngineError> {
+    pub async fn read_head(
+        &self,
+        caller: &Caller,
+        name: &StateName,
+    ) -> Result<ReadDocument, EngineError> {
         again(async || self.try_read_head(caller, name).await).await
     }
 
-    async fn try_read_head(&self, caller: &Caller, name: &StateName) -> Result<ReadDocument, EngineError> {
+    async fn try_read_head(
+        &self,
+        caller: &Caller,
+        name: &StateName,
+    ) -> Result<ReadDocument, EngineError> {
         let mut tx = self.begin_read(caller).await?;
-        let head = store::find_head(&mut tx, caller.environment(), name).await?.ok_or(EngineError::NoVersion)?;
+        let head = store::find_head(&mut tx, caller.environment(), name)
+            .await?
+            .ok_or(EngineError::NoVersion)?;
         if head.name != name.as_str() {
             return Err(EngineError::NameCase { stored: head.name });
         }
@@ -70,10 +80,13 @@ impl Engine {
         wanted: VersionRef,
     ) -> Result<ReadDocument, EngineError> {
         let mut tx = self.begin_read(caller).await?;
-        let state = store::find_state(&mut tx, caller.environment(), name).await?.ok_or(EngineError::NoState)?;
+        let state = store::find_state(&mut tx, caller.environment(), name)
+            .await?
+            .ok_or(EngineError::NoState)?;
         same_spelling(&state, name)?;
-        let version =
-            store::find_version(&mut tx, state.id, wanted).await?.ok_or(EngineError::NoSuchVersion)?;
+        let version = store::find_version(&mut tx, state.id, wanted)
+            .await?
+            .ok_or(EngineError::NoSuchVersion)?;
         self.read(caller, tx, state.id, version).await
     }
 
@@ -84,28 +97,47 @@ impl Engine {
         state: Uuid,
         version: Version,
     ) -> Result<ReadDocument, EngineError> {
-        let key = DocumentKey { workspace: caller.workspace().clone(), state, seq: version.seq };
+        let key = DocumentKey {
+            workspace: caller.workspace().clone(),
+            state,
+            seq: version.seq,
+        };
         if let Some(bytes) = self.documents.get(&key, &version) {
             tx.commit().await?;
-            return Ok(ReadDocument { version, body: DocumentBody::Whole(bytes) });
+            return Ok(ReadDocument {
+                version,
+                body: DocumentBody::Whole(bytes),
+            });
         }
         if version.form != Form::Rows {
             let bytes = self.read_kept(caller, &mut tx, state, &version).await?;
             tx.commit().await?;
             self.documents.insert(key, &version, &bytes);
-            return Ok(ReadDocument { version, body: DocumentBody::Whole(bytes) });
+            return Ok(ReadDocument {
+                version,
+                body: DocumentBody::Whole(bytes),
+            });
         }
         let mut rendering = Rendering::start(&mut tx, state, &version).await?;
-        if version.byte_size.is_some_and(|size| size <= SMALL_DOCUMENT_BYTES as i64) {
+        if version
+            .byte_size
+            .is_some_and(|size| size <= SMALL_DOCUMENT_BYTES as i64)
+        {
             let mut bytes = Vec::with_capacity(SMALL_DOCUMENT_BYTES);
             while rendering.next_page(&mut tx, &mut bytes).await? {}
             tx.commit().await?;
             let bytes = Bytes::from(bytes);
             self.documents.insert(key, &version, &bytes);
-            return Ok(ReadDocument { version, body: DocumentBody::Whole(bytes) });
+            return Ok(ReadDocument {
+                version,
+                body: DocumentBody::Whole(bytes),
+            });
         }
         tx.commit().await?;
-        Ok(ReadDocument { body: DocumentBody::Stream(self.stream(caller, rendering)), version })
+        Ok(ReadDocument {
+            body: DocumentBody::Stream(self.stream(caller, rendering)),
+            version,
+        })
     }
 
     /// Bytes of a version that rendering does not give.
@@ -116,32 +148,49 @@ impl Engine {
         state: Uuid,
         version: &Version,
     ) -> Result<Bytes, EngineError> {
-        let packed = store::find_document(tx, state, version.seq)
-            .await?
-            .ok_or(EngineError::Damaged { seq: version.seq, what: "its kept document is gone" })?;
+        let packed =
+            store::find_document(tx, state, version.seq)
+                .await?
+                .ok_or(EngineError::Damaged {
+                    seq: version.seq,
+                    what: "its kept document is gone",
+                })?;
         let key = self.data_key(tx, caller).await?;
         let size = version.byte_size.unwrap_or_default() as usize;
         let seq = version.seq;
-        let place =
-            SealedPlace { workspace: caller.workspace(), state, seq, kind: SealedKind::Document };
+        let place = SealedPlace {
+            workspace: caller.workspace(),
+            state,
+            seq,
+            kind: SealedKind::Document,
+        };
         let bytes = tokio::task::block_in_place(|| {
             let bytes = key.unpack(&place, &packed, size)?;
             if version.sha256.as_deref() == Some(Sha256::digest(&bytes).as_slice()) {
                 Ok(bytes)
             } else {
-                Err(EngineError::Damaged { seq, what: "its document is not what was written" })
+                Err(EngineError::Damaged {
+                    seq,
+                    what: "its document is not what was written",
+                })
             }
         })?;
         Ok(Bytes::from(bytes))
     }
 
-    fn stream(&self, caller: &Caller, rendering: Rendering) -> BoxStream<'static, Result<Bytes, EngineError>> {
+    fn stream(
+        &self,
+        caller: &Caller,
+        rendering: Rendering,
+    ) -> BoxStream<'static, Result<Bytes, EngineError>> {
         let engine = self.clone();
         let caller = caller.clone();
         let pages = stream::try_unfold(Some(rendering), move |rendering| {
             let (engine, caller) = (engine.clone(), caller.clone());
             async move {
-                let Some(mut rendering) = rendering else { return Ok(None) };
+                let Some(mut rendering) = rendering else {
+                    return Ok(None);
+                };
                 let mut page = Vec::with_capacity(rendering.expected_page_bytes());
                 let mut tx = engine.begin_read(&caller).await?;
                 let more = rendering.next_page(&mut tx, &mut page).await?;
@@ -162,24 +211,35 @@ impl Engine {
                 }
             }
         });
-        stream::unfold(receiver, |mut receiver| async move { receiver.recv().await.map(|page| (page, receiver)) })
-            .boxed()
+        stream::unfold(receiver, |mut receiver| async move {
+            receiver.recv().await.map(|page| (page, receiver))
+        })
+        .boxed()
     }
 
     /// Records what a version born of rows hashes to, the first time it is rendered.
-    async fn record_first_rendering(&self, caller: &Caller, rendering: &Rendering) -> Result<(), EngineError> {
-        let Some((sha256, size)) = rendering.first_digest else { return Ok(()) };
+    async fn record_first_rendering(
+        &self,
+        caller: &Caller,
+        rendering: &Rendering,
+    ) -> Result<(), EngineError> {
+        let Some((sha256, size)) = rendering.first_digest else {
+            return Ok(());
+        };
         let mut tx = self.begin(caller).await?;
         store::set_document_digest(&mut tx, rendering.state, rendering.seq, &sha256, size).await?;
         Ok(tx.commit().await?)
     }
 }
 
+/// Name tokens and bodies.
+type OutputRows = std::vec::IntoIter<(Vec<u8>, Vec<u8>)>;
+
 /// A version half-way through being rendered.
 struct Rendering {
     state: Uuid,
     seq: i64,
-    renderer: Option<Renderer<'static, std::vec::IntoIter<(Vec<u8>, Vec<u8>)>>>,
+    renderer: Option<Renderer<'static, OutputRows>>,
     started: bool,
     after: Vec<u8>,
     page_rows: i64,
@@ -193,18 +253,40 @@ struct Rendering {
 
 impl Rendering {
     /// Loads what stands around the instances: header, outputs and the large header members.
-    async fn start(tx: &mut WorkspaceTx, state: Uuid, version: &Version) -> Result<Self, EngineError> {
-        let damaged = |what| EngineError::Damaged { seq: version.seq, what };
-        let header = version.header.as_deref().ok_or_else(|| damaged("its header is gone"))?;
+    async fn start(
+        tx: &mut WorkspaceTx,
+        state: Uuid,
+        version: &Version,
+    ) -> Result<Self, EngineError> {
+        let damaged = |what| EngineError::Damaged {
+            seq: version.seq,
+            what,
+        };
+        let header = version
+            .header
+            .as_deref()
+            .ok_or_else(|| damaged("its header is gone"))?;
         let header = Header::decode(header).map_err(|_| damaged("its header cannot be read"))?;
         let outputs = store::outputs_at(tx, state, version.seq).await?;
         let digests: Vec<_> = header.parts().map(|digest| digest.0.to_vec()).collect();
-        let parts: HashMap<_, _> = store::find_parts(tx, state, &digests).await?.into_iter().collect();
+        let parts: HashMap<_, _> = store::find_parts(tx, state, &digests)
+            .await?
+            .into_iter()
+            .collect();
         let mut rows_digest: RowsDigest = header.parts().collect();
         for output in &outputs {
-            rows_digest.add(Digest(output.digest.as_slice().try_into().map_err(|_| damaged("an output's digest"))?));
+            rows_digest.add(Digest(
+                output
+                    .digest
+                    .as_slice()
+                    .try_into()
+                    .map_err(|_| damaged("an output's digest"))?,
+            ));
         }
-        let outputs: Vec<_> = outputs.into_iter().map(|output| (output.name_token, output.body)).collect();
+        let outputs: Vec<_> = outputs
+            .into_iter()
+            .map(|output| (output.name_token, output.body))
+            .collect();
         let part = |digest: &Digest| parts.get(&digest.0[..]).map(Vec::as_slice);
         let renderer = Renderer::new(&header, outputs.into_iter(), part)
             .map_err(|_| damaged("a header member is gone"))?
@@ -236,8 +318,13 @@ impl Rendering {
     }
 
     /// Renders the next page onto `out`; false when it was the last, which has then been proven.
-    async fn next_page(&mut self, tx: &mut WorkspaceTx, out: &mut Vec<u8>) -> Result<bool, EngineError> {
-        let rows = store::page_of_rows(tx, self.state, self.seq, &self.after, self.page_rows).await?;
+    async fn next_page(
+        &mut self,
+        tx: &mut WorkspaceTx,
+        out: &mut Vec<u8>,
+    ) -> Result<bool, EngineError> {
+        let rows =
+            store::page_of_rows(tx, self.state, self.seq, &self.after, self.page_rows).await?;
         let from = out.len();
         self.render(&rows, out)?;
         let last = (rows.len() as i64) < self.page_rows;
@@ -256,8 +343,14 @@ impl Rendering {
     }
 
     fn render(&mut self, rows: &[RowPage], out: &mut Vec<u8>) -> Result<(), EngineError> {
-        let damaged = |what| EngineError::Damaged { seq: self.seq, what };
-        let renderer = self.renderer.as_mut().ok_or_else(|| damaged("it has been rendered already"))?;
+        let damaged = |what| EngineError::Damaged {
+            seq: self.seq,
+            what,
+        };
+        let renderer = self
+            .renderer
+            .as_mut()
+            .ok_or_else(|| damaged("it has been rendered already"))?;
         if !self.started {
             renderer.start(out);
             self.started = true;
@@ -270,7 +363,10 @@ impl Rendering {
             };
             renderer.instance(&row.block, kind, &row.body, out);
             self.rows_digest.add(Digest(
-                row.digest.as_slice().try_into().map_err(|_| damaged("a row's digest is not 32 bytes"))?,
+                row.digest
+                    .as_slice()
+                    .try_into()
+                    .map_err(|_| damaged("a row's digest is not 32 bytes"))?,
             ));
         }
         Ok(())
@@ -285,7 +381,10 @@ impl Rendering {
         };
         if !sound {
             tracing::error!(seq = self.seq, state.id = %self.state, "a version does not render to its digest: rows are lost or damaged");
-            return Err(EngineError::Damaged { seq: self.seq, what: "its rows do not add up to its digest" });
+            return Err(EngineError::Damaged {
+                seq: self.seq,
+                what: "its rows do not add up to its digest",
+            });
         }
         if self.expected_sha256.is_none() {
             self.first_digest = Some((sha256, self.size));

@@ -30,7 +30,9 @@ impl Engine {
         wanted: VersionRef,
     ) -> Result<RolledBack, EngineError> {
         let mut tx = self.begin(caller).await?;
-        let state = store::find_state(&mut tx, caller.environment(), name).await?.ok_or(EngineError::NoState)?;
+        let state = store::find_state(&mut tx, caller.environment(), name)
+            .await?
+            .ok_or(EngineError::NoState)?;
         same_spelling(&state, name)?;
         store::lock_ledger(&mut tx, state.id).await?;
         end_due(&mut tx, caller, &state).await?;
@@ -38,17 +40,30 @@ impl Engine {
             return Err(EngineError::Locked(Box::new(holder(held))));
         }
         let locked = store::lock_state(&mut tx, state.id).await?;
-        let head = store::find_version(&mut tx, state.id, VersionRef::Head).await?.ok_or(EngineError::NoVersion)?;
-        let target = store::find_version(&mut tx, state.id, wanted).await?.ok_or(EngineError::NoSuchVersion)?;
+        let head = store::find_version(&mut tx, state.id, VersionRef::Head)
+            .await?
+            .ok_or(EngineError::NoVersion)?;
+        let target = store::find_version(&mut tx, state.id, wanted)
+            .await?
+            .ok_or(EngineError::NoSuchVersion)?;
         if target.seq == head.seq {
             return Err(EngineError::AlreadyCurrent);
         }
         let header = match (&target.header, target.form) {
             (Some(header), Form::Rows | Form::Kept) => header,
-            _ => return Err(EngineError::Opaque(target.opaque_reason.unwrap_or_default())),
+            _ => {
+                return Err(EngineError::Opaque(
+                    target.opaque_reason.unwrap_or_default(),
+                ));
+            }
         };
-        let damaged = EngineError::Damaged { seq: target.seq, what: "its header cannot be read" };
-        let Ok(header) = Header::decode(header) else { return Err(damaged) };
+        let damaged = EngineError::Damaged {
+            seq: target.seq,
+            what: "its header cannot be read",
+        };
+        let Ok(header) = Header::decode(header) else {
+            return Err(damaged);
+        };
         let serial = next_serial(&head, &target);
         let seq = head.seq + 1;
 
@@ -58,8 +73,14 @@ impl Engine {
             Form::Kept => {
                 let bytes = self.read_kept(caller, &mut tx, state.id, &target).await?;
                 let bytes = tfstate::with_serial(&bytes, serial).ok_or(damaged)?;
-                let packed = self.pack_document(&mut tx, caller, state.id, seq, &Bytes::from(bytes.clone())).await?;
-                Some((<[u8; 32]>::from(Sha256::digest(&bytes)), bytes.len() as i64, packed))
+                let packed = self
+                    .pack_document(&mut tx, caller, state.id, seq, &Bytes::from(bytes.clone()))
+                    .await?;
+                Some((
+                    <[u8; 32]>::from(Sha256::digest(&bytes)),
+                    bytes.len() as i64,
+                    packed,
+                ))
             }
             _ => None,
         };
@@ -94,15 +115,40 @@ impl Engine {
             store::insert_document(&mut tx, state.id, seq, packed).await?;
         }
         store::advance_head(&mut tx, state.id, head.seq, seq).await?;
-        audit::record(&mut tx, caller, locked.id, &locked.name, audit::What::RolledBack { seq, head: &head, target: &target }).await?;
+        audit::record(
+            &mut tx,
+            caller,
+            locked.id,
+            &locked.name,
+            audit::What::RolledBack {
+                seq,
+                head: &head,
+                target: &target,
+            },
+        )
+        .await?;
         tx.commit().await?;
-        Ok(RolledBack { from: head, to: target, seq, serial, rows_changed })
+        Ok(RolledBack {
+            from: head,
+            to: target,
+            seq,
+            serial,
+            rows_changed,
+        })
     }
 }
 
 /// One above the head's serial, or above the target's where the head shows none. At the end of the
 /// range it stays: Terraform itself wraps there, and a repeated serial is legal.
 fn next_serial(head: &Version, target: &Version) -> u64 {
-    let serial = |version: &Version| version.serial.as_deref().and_then(|serial| serial.parse::<u64>().ok());
-    serial(head).or_else(|| serial(target)).unwrap_or_default().saturating_add(1)
+    let serial = |version: &Version| {
+        version
+            .serial
+            .as_deref()
+            .and_then(|serial| serial.parse::<u64>().ok())
+    };
+    serial(head)
+        .or_else(|| serial(target))
+        .unwrap_or_default()
+        .saturating_add(1)
 }

@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use protocol::StateName;
 use sha2::{Digest as _, Sha256};
-use store::{Form, Head, Lane, NewInstance, NewOutput, NewVersion, Reservation, Source, Version, WorkspaceTx};
+use store::{
+    Form, Head, Lane, NewInstance, NewOutput, NewVersion, Reservation, Source, Version, WorkspaceTx,
+};
 use tfstate::{Document, Opaque, OpaqueReason, RowKind, State};
 use uuid::Uuid;
 
@@ -32,7 +34,12 @@ pub enum WriteLock<'a> {
 pub enum Written {
     /// The document is the head already: a repeat, and no new version.
     Unchanged { seq: i64 },
-    Version { seq: i64, serial: Option<u64>, rows_changed: usize, forced: bool },
+    Version {
+        seq: i64,
+        serial: Option<u64>,
+        rows_changed: usize,
+        forced: bool,
+    },
 }
 
 /// A write and where its time went, its receipt apart.
@@ -74,18 +81,37 @@ impl Engine {
         });
         let mut document = tokio::task::block_in_place(|| tfstate::parse(&body))?;
         // The task only hashes: it cannot fail but by a panic, which is carried on.
-        let sha256 = hashing.await.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()));
+        let sha256 = hashing
+            .await
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()));
 
         let mut committing = None;
         let written = again(async || {
-            self.try_write(caller, name, lock, &body, &sha256, &mut document, source, &mut committing).await
+            self.try_write(
+                caller,
+                name,
+                lock,
+                &body,
+                &sha256,
+                &mut document,
+                source,
+                &mut committing,
+            )
+            .await
         })
         .await?;
         let commit = committing.map_or(Duration::ZERO, |start: Instant| start.elapsed());
-        Ok(WriteReport { written, prepare: began.elapsed().saturating_sub(commit), commit })
+        Ok(WriteReport {
+            written,
+            prepare: began.elapsed().saturating_sub(commit),
+            commit,
+        })
     }
 
-    #[expect(clippy::too_many_arguments, reason = "one attempt of write_document, with all it has prepared")]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "one attempt of write_document, with all it has prepared"
+    )]
     async fn try_write(
         &self,
         caller: &Caller,
@@ -101,12 +127,16 @@ impl Engine {
         let head = store::find_head(&mut tx, caller.environment(), name).await?;
         if let Some(head) = &head {
             if head.name != name.as_str() {
-                return Err(EngineError::NameCase { stored: head.name.clone() });
+                return Err(EngineError::NameCase {
+                    stored: head.name.clone(),
+                });
             }
             match head.lifecycle {
                 store::Lifecycle::Active | store::Lifecycle::Deleted => {}
                 store::Lifecycle::Archived => return Err(EngineError::NotWritable("archived")),
-                store::Lifecycle::Importing => return Err(EngineError::NotWritable("being imported")),
+                store::Lifecycle::Importing => {
+                    return Err(EngineError::NotWritable("being imported"));
+                }
             }
         }
         let version = head.as_ref().and_then(|head| head.version.as_ref());
@@ -116,9 +146,13 @@ impl Engine {
             Err(Refusal::Ended(late)) => {
                 tx.commit().await?;
                 if repeats {
-                    return Ok(Written::Unchanged { seq: version.map_or(0, |head| head.seq) });
+                    return Ok(Written::Unchanged {
+                        seq: version.map_or(0, |head| head.seq),
+                    });
                 }
-                return Err(self.keep_late_body(caller, name, &late, body, sha256).await?);
+                return Err(self
+                    .keep_late_body(caller, name, &late, body, sha256)
+                    .await?);
             }
             Err(Refusal::Other(error)) => return Err(error),
         };
@@ -131,7 +165,9 @@ impl Engine {
             }
             return Ok(Written::Unchanged { seq: head.seq });
         }
-        if matches!(right, Right::Unlocked) && self.lock_policy(&mut tx, caller).await?.require_locks {
+        if matches!(right, Right::Unlocked)
+            && self.lock_policy(&mut tx, caller).await?.require_locks
+        {
             return Err(EngineError::LockRequired);
         }
         let facts = Facts::of(document);
@@ -147,8 +183,11 @@ impl Engine {
         };
         tx.commit().await?;
 
-        let carried = version.map_or([0; 32], |head| head.rows_digest.as_slice().try_into().unwrap_or([0; 32]));
-        let prepared = tokio::task::block_in_place(|| prepare(document, body, &rows, &outputs, carried));
+        let carried = version.map_or([0; 32], |head| {
+            head.rows_digest.as_slice().try_into().unwrap_or([0; 32])
+        });
+        let prepared =
+            tokio::task::block_in_place(|| prepare(document, body, &rows, &outputs, carried));
         let births = prepared.births(document);
         let seq = base_seq + 1;
 
@@ -162,7 +201,10 @@ impl Engine {
         let packed = if prepared.form == Form::Rows {
             None
         } else {
-            Some(self.pack_document(&mut tx, caller, state, seq, body).await?)
+            Some(
+                self.pack_document(&mut tx, caller, state, seq, body)
+                    .await?,
+            )
         };
         let held = match &right {
             Right::Held(held) => match store::lock_active(&mut tx, held.id).await? {
@@ -187,10 +229,16 @@ impl Engine {
         if let Some(held) = &held
             && held.base_seq != base_seq
         {
-            return Err(EngineError::VersionConflict { head: head_facts(version) });
+            return Err(EngineError::VersionConflict {
+                head: head_facts(version),
+            });
         }
 
-        let Changes { closed, outputs_closed, .. } = &prepared.changes;
+        let Changes {
+            closed,
+            outputs_closed,
+            ..
+        } = &prepared.changes;
         let rows_changed = prepared.changes.count();
         store::insert_version(
             &mut tx,
@@ -237,11 +285,23 @@ impl Engine {
             caller,
             state,
             &locked.name,
-            audit::What::Written { seq, before: version, sha256, forced, unlocked: held.is_none(), source },
+            audit::What::Written {
+                seq,
+                before: version,
+                sha256,
+                forced,
+                unlocked: held.is_none(),
+                source,
+            },
         )
         .await?;
         tx.commit().await?;
-        Ok(Written::Version { seq, serial: facts.serial, rows_changed, forced })
+        Ok(Written::Version {
+            seq,
+            serial: facts.serial,
+            rows_changed,
+            forced,
+        })
     }
 
     /// Stores the body of a write whose lock has ended, and says so.
@@ -254,7 +314,8 @@ impl Engine {
         sha256: &[u8; 32],
     ) -> Result<EngineError, EngineError> {
         let mut tx = self.begin(caller).await?;
-        self.keep_result(&mut tx, caller, late, body, sha256).await?;
+        self.keep_result(&mut tx, caller, late, body, sha256)
+            .await?;
         audit::record_kept(&mut tx, caller, name.as_str(), late, sha256).await?;
         tx.commit().await?;
         Ok(EngineError::LockEnded {
@@ -301,12 +362,16 @@ async fn find_right(
         }
         WriteLock::Id(id) => id,
     };
-    let own = active.iter().position(|held| held.idem_key == id && held.lane == Lane::Terraform.as_str());
+    let own = active
+        .iter()
+        .position(|held| held.idem_key == id && held.lane == Lane::Terraform.as_str());
     if let Some(own) = own {
         return Ok(Right::Held(Box::new(active.swap_remove(own))));
     }
     match store::find_by_key(tx, head.state_id, id).await? {
-        Some(known) if known.lane == Lane::Terraform.as_str() => Err(Refusal::Ended(Box::new(known))),
+        Some(known) if known.lane == Lane::Terraform.as_str() => {
+            Err(Refusal::Ended(Box::new(known)))
+        }
         _ => {
             let other = active.first().map(|held| Box::new(holder(held)));
             Err(Refusal::Other(EngineError::LockIdMismatch(other)))
@@ -348,24 +413,39 @@ impl Facts {
 /// is to guard by: same lineage, serial above the head's.
 fn judge(facts: &Facts, head: Option<&Version>, right: &Right) -> Result<bool, EngineError> {
     let Some(head) = head else { return Ok(false) };
-    let head_serial = head.serial.as_deref().and_then(|serial| serial.parse::<u64>().ok());
+    let head_serial = head
+        .serial
+        .as_deref()
+        .and_then(|serial| serial.parse::<u64>().ok());
     let other_lineage = matches!(
         (facts.lineage.as_deref(), head.lineage.as_deref()),
         (Some(offered), Some(current)) if offered != current
     );
-    let not_above = matches!((facts.serial, head_serial), (Some(offered), Some(current)) if offered <= current);
+    let not_above =
+        matches!((facts.serial, head_serial), (Some(offered), Some(current)) if offered <= current);
     match right {
         Right::Held(_) => Ok(other_lineage || not_above),
         Right::Unlocked => {
             if let Some(field) = &facts.ambiguous {
-                return Err(EngineError::AmbiguousField { field: field.clone(), head: head_facts(Some(head)) });
+                return Err(EngineError::AmbiguousField {
+                    field: field.clone(),
+                    head: head_facts(Some(head)),
+                });
             }
             if other_lineage {
-                return Err(EngineError::LineageMismatch { head: head_facts(Some(head)) });
+                return Err(EngineError::LineageMismatch {
+                    head: head_facts(Some(head)),
+                });
             }
             if not_above {
-                let offered = facts.serial.map(|serial| serial.to_string()).unwrap_or_default();
-                return Err(EngineError::StaleSerial { offered, head: head_facts(Some(head)) });
+                let offered = facts
+                    .serial
+                    .map(|serial| serial.to_string())
+                    .unwrap_or_default();
+                return Err(EngineError::StaleSerial {
+                    offered,
+                    head: head_facts(Some(head)),
+                });
             }
             Ok(false)
         }
@@ -377,7 +457,9 @@ pub(crate) fn head_facts(version: Option<&Version>) -> HeadFacts {
         seq: version.map_or(0, |version| version.seq),
         serial: version.and_then(|version| version.serial.clone()),
         lineage: version.and_then(|version| version.lineage.clone()),
-        sha256: version.and_then(|version| version.sha256.as_deref()).map(hex),
+        sha256: version
+            .and_then(|version| version.sha256.as_deref())
+            .map(hex),
     }
 }
 
@@ -425,7 +507,11 @@ fn prepare(
         opaque_reason: None,
         header: Some(state.header.encode()),
         rows_digest: state.rows_digest().to_bytes(),
-        instance_count: state.instances.iter().filter(|row| row.kind != RowKind::Shell).count(),
+        instance_count: state
+            .instances
+            .iter()
+            .filter(|row| row.kind != RowKind::Shell)
+            .count(),
     }
 }
 
@@ -442,9 +528,16 @@ impl Prepared {
     }
 
     fn births<'a>(&self, document: &'a Document<'_>) -> Option<Births<'a>> {
-        let Document::State(state) = document else { return None };
+        let Document::State(state) = document else {
+            return None;
+        };
         Some(Births {
-            instances: self.changes.born.iter().map(|&index| new_instance(state, index)).collect(),
+            instances: self
+                .changes
+                .born
+                .iter()
+                .map(|&index| new_instance(state, index))
+                .collect(),
             outputs: self
                 .changes
                 .outputs_born
@@ -459,7 +552,11 @@ impl Prepared {
                     }
                 })
                 .collect(),
-            parts: state.parts.iter().map(|part| (part.digest.0, &*part.body)).collect(),
+            parts: state
+                .parts
+                .iter()
+                .map(|part| (part.digest.0, &*part.body))
+                .collect(),
         })
     }
 }
@@ -469,7 +566,9 @@ fn opaque_reason(reason: &OpaqueReason) -> String {
     match reason {
         OpaqueReason::Encrypted => "the client encrypted it".to_owned(),
         OpaqueReason::OlderVersion(version) => format!("its format is version {version}"),
-        OpaqueReason::NewerVersion(version) => format!("its format is version {version}, newer than 4"),
+        OpaqueReason::NewerVersion(version) => {
+            format!("its format is version {version}, newer than 4")
+        }
         OpaqueReason::NotReadable(why) => why.replace('\0', "\u{fffd}"),
     }
 }
@@ -491,7 +590,9 @@ fn new_instance<'a>(state: &'a State<'_>, index: usize) -> NewInstance<'a> {
         mode: block.mode.as_str(),
         resource_type: &block.kind,
         name: &block.name,
-        index_key: instance.index_key.and_then(|token| std::str::from_utf8(token).ok()),
+        index_key: instance
+            .index_key
+            .and_then(|token| std::str::from_utf8(token).ok()),
         deposed: instance.deposed.as_deref(),
         provider: block.provider.as_deref(),
         block: &block.text,

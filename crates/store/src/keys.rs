@@ -7,9 +7,12 @@ use crate::{Error, WorkspaceTx};
 /// The workspace's data key as the deployment key wrapped it; `None` until something is sealed.
 pub async fn wrapped_key(tx: &mut WorkspaceTx) -> Result<Option<Vec<u8>>, Error> {
     let workspace = tx.workspace().clone();
-    let key = sqlx::query_scalar!("SELECT wrapped_key FROM workspaces WHERE id = $1", workspace.as_str())
-        .fetch_one(&mut **tx)
-        .await?;
+    let key = sqlx::query_scalar!(
+        "SELECT wrapped_key FROM workspaces WHERE id = $1",
+        workspace.as_str()
+    )
+    .fetch_one(&mut **tx)
+    .await?;
     Ok(key)
 }
 
@@ -38,7 +41,10 @@ pub struct LockPolicy {
     pub terraform_lock_ttl_seconds: Option<i64>,
 }
 
-pub async fn lock_policy(tx: &mut WorkspaceTx, environment: &EnvironmentId) -> Result<LockPolicy, Error> {
+pub async fn lock_policy(
+    tx: &mut WorkspaceTx,
+    environment: &EnvironmentId,
+) -> Result<LockPolicy, Error> {
     let workspace = tx.workspace().clone();
     let row = sqlx::query!(
         r#"

@@ -47,7 +47,13 @@ impl SealedPlace<'_> {
             SealedKind::Document => "document",
             SealedKind::KeptResult => "kept_result",
         };
-        format!("kilolock/1/{}/{}/{}/{kind}", self.workspace.as_str(), self.state, self.seq).into_bytes()
+        format!(
+            "kilolock/1/{}/{}/{}/{kind}",
+            self.workspace.as_str(),
+            self.state,
+            self.seq
+        )
+        .into_bytes()
     }
 }
 
@@ -73,7 +79,12 @@ impl SealingKey {
     }
 
     /// Opens what `pack` made for the same place. `size` is the plain size in bytes, recorded beside it.
-    pub fn unpack(&self, place: &SealedPlace<'_>, packed: &[u8], size: usize) -> Result<Vec<u8>, SealError> {
+    pub fn unpack(
+        &self,
+        place: &SealedPlace<'_>,
+        packed: &[u8],
+        size: usize,
+    ) -> Result<Vec<u8>, SealError> {
         let compressed = self.open(&place.additional_data(), packed)?;
         zstd::bulk::decompress(&compressed, size).map_err(SealError::Compression)
     }
@@ -84,18 +95,38 @@ impl SealingKey {
     }
 
     /// Wraps a workspace's data key.
-    fn wrap(&self, workspace: &WorkspaceId, nonce: [u8; NONCE_BYTES], data_key: &[u8; 32]) -> Result<Vec<u8>, SealError> {
-        self.seal(format!("kilolock/1/{}/data_key", workspace.as_str()).as_bytes(), nonce, data_key)
+    fn wrap(
+        &self,
+        workspace: &WorkspaceId,
+        nonce: [u8; NONCE_BYTES],
+        data_key: &[u8; 32],
+    ) -> Result<Vec<u8>, SealError> {
+        self.seal(
+            format!("kilolock/1/{}/data_key", workspace.as_str()).as_bytes(),
+            nonce,
+            data_key,
+        )
     }
 
     /// Unwraps a workspace's data key.
     pub fn unwrap(&self, workspace: &WorkspaceId, wrapped: &[u8]) -> Result<Self, SealError> {
-        let plain = self.open(format!("kilolock/1/{}/data_key", workspace.as_str()).as_bytes(), wrapped)?;
-        let key: [u8; 32] = plain.as_slice().try_into().map_err(|_| SealError::DoesNotOpen)?;
+        let plain = self.open(
+            format!("kilolock/1/{}/data_key", workspace.as_str()).as_bytes(),
+            wrapped,
+        )?;
+        let key: [u8; 32] = plain
+            .as_slice()
+            .try_into()
+            .map_err(|_| SealError::DoesNotOpen)?;
         Ok(Self::new(&key))
     }
 
-    fn seal(&self, aad: &[u8], nonce: [u8; NONCE_BYTES], plain: &[u8]) -> Result<Vec<u8>, SealError> {
+    fn seal(
+        &self,
+        aad: &[u8],
+        nonce: [u8; NONCE_BYTES],
+        plain: &[u8],
+    ) -> Result<Vec<u8>, SealError> {
         let sealed = self
             .0
             .encrypt(Nonce::from_slice(&nonce), Payload { msg: plain, aad })
@@ -104,7 +135,9 @@ impl SealingKey {
     }
 
     fn open(&self, aad: &[u8], packed: &[u8]) -> Result<Vec<u8>, SealError> {
-        let (nonce, sealed) = packed.split_at_checked(NONCE_BYTES).ok_or(SealError::DoesNotOpen)?;
+        let (nonce, sealed) = packed
+            .split_at_checked(NONCE_BYTES)
+            .ok_or(SealError::DoesNotOpen)?;
         self.0
             .decrypt(Nonce::from_slice(nonce), Payload { msg: sealed, aad })
             .map_err(|_| SealError::DoesNotOpen)

@@ -23,7 +23,11 @@ pub async fn insert_document(
     Ok(())
 }
 
-pub async fn find_document(tx: &mut WorkspaceTx, state_id: Uuid, seq: i64) -> Result<Option<Vec<u8>>, Error> {
+pub async fn find_document(
+    tx: &mut WorkspaceTx,
+    state_id: Uuid,
+    seq: i64,
+) -> Result<Option<Vec<u8>>, Error> {
     let body = sqlx::query_scalar!(
         r#"
             SELECT body

@@ -128,7 +128,9 @@ pub async fn find_or_create_state(
         .await?;
     }
     // Whoever won the race, its row is visible now: the insert waited for it to commit.
-    find_state(tx, environment, name).await?.ok_or(Error::Moved("state was deleted meanwhile"))
+    find_state(tx, environment, name)
+        .await?
+        .ok_or(Error::Moved("state was deleted meanwhile"))
 }
 
 /// Locks the row of a state until the transaction ends, and reads it as it is then.
@@ -170,7 +172,11 @@ pub async fn advance_head(tx: &mut WorkspaceTx, id: Uuid, from: i64, to: i64) ->
     .execute(&mut **tx)
     .await?
     .rows_affected();
-    if moved == 1 { Ok(()) } else { Err(Error::Moved("the head moved")) }
+    if moved == 1 {
+        Ok(())
+    } else {
+        Err(Error::Moved("the head moved"))
+    }
 }
 
 /// Marks a locked state deleted: its name is free at once, its history stays.

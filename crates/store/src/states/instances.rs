@@ -62,13 +62,18 @@ pub async fn list_live_rows(tx: &mut WorkspaceTx, state_id: Uuid) -> Result<Vec<
     .fetch(&mut **tx);
     let mut live = Vec::new();
     while let Some(row) = rows.try_next().await? {
-        live.push(LiveRow { ord: row.ord, digest: digest(&row.body_digest)? });
+        live.push(LiveRow {
+            ord: row.ord,
+            digest: digest(&row.body_digest)?,
+        });
     }
     Ok(live)
 }
 
 pub(super) fn digest(bytes: &[u8]) -> Result<[u8; 32], Error> {
-    bytes.try_into().map_err(|_| Error::impossible("instances", "a digest is not 32 bytes"))
+    bytes
+        .try_into()
+        .map_err(|_| Error::impossible("instances", "a digest is not 32 bytes"))
 }
 
 /// Ends the life of the live rows at these places. Every one must be live: fewer closed rows than
@@ -95,7 +100,9 @@ pub async fn close_instances(
         .await?
         .rows_affected();
         if closed != batch.len() as u64 {
-            return Err(Error::Moved("the rows of the head are not those compared with"));
+            return Err(Error::Moved(
+                "the rows of the head are not those compared with",
+            ));
         }
     }
     Ok(())

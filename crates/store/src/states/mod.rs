@@ -14,16 +14,18 @@ mod versions;
 
 pub use documents::{find_document, find_parts, insert_document, insert_parts};
 pub use identity::{
-    Lifecycle, State, StateRecord, advance_head, delete_state, find_deleted, find_or_create_state, find_state,
-    list_deleted, list_states, lock_state, undelete_state,
+    Lifecycle, State, StateRecord, advance_head, delete_state, find_deleted, find_or_create_state,
+    find_state, list_deleted, list_states, lock_state, undelete_state,
 };
 pub use instances::{
     LiveRow, NewInstance, RowPage, close_instances, insert_instances, list_live_rows, page_of_rows,
 };
-pub use outputs::{LiveOutput, NewOutput, OutputRow, close_outputs, insert_outputs, list_live_outputs, outputs_at};
+pub use outputs::{
+    LiveOutput, NewOutput, OutputRow, close_outputs, insert_outputs, list_live_outputs, outputs_at,
+};
 pub use resources::{ResourceRow, find_instance, list_resources};
 pub use rollback::restore_rows;
 pub use versions::{
-    Form, Head, NewVersion, Source, Version, VersionRef, count_versions, find_head, find_version, insert_version, list_versions,
-    set_document_digest,
+    Form, Head, NewVersion, Source, Version, VersionRef, count_versions, find_head, find_version,
+    insert_version, list_versions, set_document_digest,
 };

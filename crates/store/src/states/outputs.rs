@@ -32,7 +32,10 @@ pub struct OutputRow {
     pub digest: Vec<u8>,
 }
 
-pub async fn list_live_outputs(tx: &mut WorkspaceTx, state_id: Uuid) -> Result<Vec<LiveOutput>, Error> {
+pub async fn list_live_outputs(
+    tx: &mut WorkspaceTx,
+    state_id: Uuid,
+) -> Result<Vec<LiveOutput>, Error> {
     let rows = sqlx::query!(
         r#"
             SELECT name, body_digest
@@ -45,7 +48,14 @@ pub async fn list_live_outputs(tx: &mut WorkspaceTx, state_id: Uuid) -> Result<V
     )
     .fetch_all(&mut **tx)
     .await?;
-    rows.into_iter().map(|row| Ok(LiveOutput { name: row.name, digest: digest(&row.body_digest)? })).collect()
+    rows.into_iter()
+        .map(|row| {
+            Ok(LiveOutput {
+                name: row.name,
+                digest: digest(&row.body_digest)?,
+            })
+        })
+        .collect()
 }
 
 /// Ends the life of live outputs; every one must be live.
@@ -75,7 +85,9 @@ pub async fn close_outputs(
     if closed == names.len() as u64 {
         Ok(())
     } else {
-        Err(Error::Moved("the outputs of the head are not those compared with"))
+        Err(Error::Moved(
+            "the outputs of the head are not those compared with",
+        ))
     }
 }
 
@@ -91,7 +103,10 @@ pub async fn insert_outputs(
     let names: Vec<&str> = outputs.iter().map(|output| output.name).collect();
     let tokens: Vec<&[u8]> = outputs.iter().map(|output| output.name_token).collect();
     let bodies: Vec<&[u8]> = outputs.iter().map(|output| output.body).collect();
-    let digests: Vec<&[u8]> = outputs.iter().map(|output| output.digest.as_slice()).collect();
+    let digests: Vec<&[u8]> = outputs
+        .iter()
+        .map(|output| output.digest.as_slice())
+        .collect();
     sqlx::query!(
         r#"
             INSERT INTO outputs (workspace_id, state_id, born_seq, name, name_token, body, body_digest)
@@ -112,7 +127,11 @@ pub async fn insert_outputs(
 }
 
 /// All outputs of version `seq`, by name.
-pub async fn outputs_at(tx: &mut WorkspaceTx, state_id: Uuid, seq: i64) -> Result<Vec<OutputRow>, Error> {
+pub async fn outputs_at(
+    tx: &mut WorkspaceTx,
+    state_id: Uuid,
+    seq: i64,
+) -> Result<Vec<OutputRow>, Error> {
     let rows = sqlx::query_as!(
         OutputRow,
         r#"

@@ -205,8 +205,24 @@ pub async fn find_head(
     .fetch_optional(&mut **tx)
     .await?;
     let Some(row) = row else { return Ok(None) };
-    let version = match (row.seq, row.id, row.source, row.created_at, row.created_by, row.form, row.rows_digest) {
-        (Some(seq), Some(id), Some(source), Some(created_at), Some(created_by), Some(form), Some(rows_digest)) => {
+    let version = match (
+        row.seq,
+        row.id,
+        row.source,
+        row.created_at,
+        row.created_by,
+        row.form,
+        row.rows_digest,
+    ) {
+        (
+            Some(seq),
+            Some(id),
+            Some(source),
+            Some(created_at),
+            Some(created_by),
+            Some(form),
+            Some(rows_digest),
+        ) => {
             let version = VersionRow {
                 seq,
                 id,
@@ -232,7 +248,12 @@ pub async fn find_head(
         }
         _ => None,
     };
-    Ok(Some(Head { state_id: row.state_id, name: row.name, lifecycle: Lifecycle::parse(&row.lifecycle)?, version }))
+    Ok(Some(Head {
+        state_id: row.state_id,
+        name: row.name,
+        lifecycle: Lifecycle::parse(&row.lifecycle)?,
+        version,
+    }))
 }
 
 /// One version of a state.
@@ -309,7 +330,10 @@ pub async fn list_versions(
 }
 
 /// Adds a version. The caller holds the state's row and moves the head in the same transaction.
-pub async fn insert_version(tx: &mut WorkspaceTx, version: &NewVersion<'_>) -> Result<DateTime<Utc>, Error> {
+pub async fn insert_version(
+    tx: &mut WorkspaceTx,
+    version: &NewVersion<'_>,
+) -> Result<DateTime<Utc>, Error> {
     let serial = version.serial.map(|serial| serial.to_string());
     let lineage = version.lineage.map(without_nul);
     let terraform_version = version.terraform_version.map(without_nul);
