@@ -5,7 +5,6 @@
 //! must be decided together; and does everything that costs time in proportion to a document outside of
 //! it. What is pure (comparison, judgement) stands in functions without I/O.
 
-mod again;
 mod audit;
 mod browse;
 mod caller;
@@ -17,6 +16,7 @@ mod lifecycle;
 mod lock;
 mod read;
 mod rollback;
+mod tries;
 mod write;
 
 use std::sync::Arc;

@@ -7,7 +7,7 @@
 use protocol::{LockInfo, StateName};
 use store::{End, Lane, NewReservation, Reservation, State, WorkspaceTx};
 
-use crate::again::again;
+use crate::tries::Tries;
 use crate::{Caller, Engine, EngineError, Holder, audit};
 
 /// What an UNLOCK names.
@@ -38,12 +38,9 @@ impl Engine {
         name: &StateName,
         info: &LockInfo,
     ) -> Result<(), EngineError> {
-        again(async || {
-            self.reserve_whole_state(caller, name, Lane::Terraform, info)
-                .await
-        })
-        .await
-        .map(drop)
+        self.reserve_with_tries(caller, name, Lane::Terraform, info)
+            .await
+            .map(drop)
     }
 
     /// Takes the administrative lock: it stays until somebody takes it away by hand.
@@ -53,11 +50,24 @@ impl Engine {
         name: &StateName,
         info: &LockInfo,
     ) -> Result<Holder, EngineError> {
-        again(async || {
-            self.reserve_whole_state(caller, name, Lane::Admin, info)
-                .await
-        })
-        .await
+        self.reserve_with_tries(caller, name, Lane::Admin, info)
+            .await
+    }
+
+    async fn reserve_with_tries(
+        &self,
+        caller: &Caller,
+        name: &StateName,
+        lane: Lane,
+        info: &LockInfo,
+    ) -> Result<Holder, EngineError> {
+        let mut tries = Tries::default();
+        loop {
+            match self.reserve_whole_state(caller, name, lane, info).await {
+                Err(error) if tries.another(&error).await => {}
+                outcome => return outcome,
+            }
+        }
     }
 
     async fn reserve_whole_state(
@@ -130,7 +140,13 @@ impl Engine {
         name: &StateName,
         target: &UnlockTarget,
     ) -> Result<Unlocked, EngineError> {
-        again(async || self.try_unlock(caller, name, target).await).await
+        let mut tries = Tries::default();
+        loop {
+            match self.try_unlock(caller, name, target).await {
+                Err(error) if tries.another(&error).await => {}
+                outcome => return outcome,
+            }
+        }
     }
 
     async fn try_unlock(

@@ -16,9 +16,9 @@ use store::{Form, RowPage, SealedKind, SealedPlace, Version, VersionRef, Workspa
 use tfstate::{Digest, Header, Renderer, RowKind, RowsDigest};
 use uuid::Uuid;
 
-use crate::again::again;
 use crate::documents::{DocumentKey, SMALL_DOCUMENT_BYTES};
 use crate::lock::same_spelling;
+use crate::tries::Tries;
 use crate::{Caller, Engine, EngineError};
 
 /// Rendered bytes a page aims at: large enough that round trips do not matter, small enough that a
@@ -53,7 +53,13 @@ impl Engine {
         caller: &Caller,
         name: &StateName,
     ) -> Result<ReadDocument, EngineError> {
-        again(async || self.try_read_head(caller, name).await).await
+        let mut tries = Tries::default();
+        loop {
+            match self.try_read_head(caller, name).await {
+                Err(error) if tries.another(&error).await => {}
+                outcome => return outcome,
+            }
+        }
     }
 
     async fn try_read_head(

@@ -15,9 +15,9 @@ use store::{
 use tfstate::{Document, Opaque, OpaqueReason, RowKind, State};
 use uuid::Uuid;
 
-use crate::again::again;
 use crate::compare::{Changes, Known, compare};
 use crate::lock::{end_due, holder, lock_info, same_spelling};
+use crate::tries::Tries;
 use crate::{Caller, Engine, EngineError, HeadFacts, audit};
 
 /// What a write presents as its right to the state.
@@ -86,20 +86,25 @@ impl Engine {
             .unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()));
 
         let mut committing = None;
-        let written = again(async || {
-            self.try_write(
-                caller,
-                name,
-                lock,
-                &body,
-                &sha256,
-                &mut document,
-                source,
-                &mut committing,
-            )
-            .await
-        })
-        .await?;
+        let mut tries = Tries::default();
+        let written = loop {
+            let tried = self
+                .try_write(
+                    caller,
+                    name,
+                    lock,
+                    &body,
+                    &sha256,
+                    &mut document,
+                    source,
+                    &mut committing,
+                )
+                .await;
+            match tried {
+                Err(error) if tries.another(&error).await => {}
+                outcome => break outcome?,
+            }
+        };
         let commit = committing.map_or(Duration::ZERO, |start: Instant| start.elapsed());
         Ok(WriteReport {
             written,

@@ -5,10 +5,10 @@ use axum::Json;
 use axum::extract::{Query, State};
 use engine::{EngineError, VersionRef};
 use protocol::Code;
+use protocol::StateId;
 use protocol::states::{
     KeptResult, Output, Outputs, ResourceDetail, ResourcePage, StatePage, StateStatus,
 };
-use protocol::StateId;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use tfstate::Address;
@@ -48,11 +48,23 @@ pub(super) async fn list_states(
     Query(query): Query<PageQuery>,
 ) -> Result<Json<StatePage>, ApiError> {
     let after = query.cursor.as_deref().unwrap_or_default();
-    let records = app.engine.list_states(&acting_in(&caller)?, after, query.limit()).await?;
+    let records = app
+        .engine
+        .list_states(&acting_in(&caller)?, after, query.limit())
+        .await?;
     let full = records.len() as i64 == query.limit();
-    let next_cursor = records.last().filter(|_| full).map(|last| last.state.name.to_lowercase());
-    let states = records.into_iter().map(render::state).collect::<Result<_, _>>()?;
-    Ok(Json(StatePage { states, next_cursor }))
+    let next_cursor = records
+        .last()
+        .filter(|_| full)
+        .map(|last| last.state.name.to_lowercase());
+    let states = records
+        .into_iter()
+        .map(render::state)
+        .collect::<Result<_, _>>()?;
+    Ok(Json(StatePage {
+        states,
+        next_cursor,
+    }))
 }
 
 /// States of an environment that were deleted and can be brought back.
@@ -62,9 +74,18 @@ pub(super) async fn list_deleted_states(
     State(app): State<AppState>,
     caller: EnvironmentCaller,
 ) -> Result<Json<StatePage>, ApiError> {
-    let records = app.engine.list_deleted_states(&acting_in(&caller)?, LARGEST_PAGE).await?;
-    let states = records.into_iter().map(render::state).collect::<Result<_, _>>()?;
-    Ok(Json(StatePage { states, next_cursor: None }))
+    let records = app
+        .engine
+        .list_deleted_states(&acting_in(&caller)?, LARGEST_PAGE)
+        .await?;
+    let states = records
+        .into_iter()
+        .map(render::state)
+        .collect::<Result<_, _>>()?;
+    Ok(Json(StatePage {
+        states,
+        next_cursor: None,
+    }))
 }
 
 /// A state with its newest version, who holds it, and what was kept of late writes.
@@ -83,7 +104,11 @@ pub(super) async fn get_status(
         created_at: status.state.created_at,
         head: status.head.as_ref().map(render::version),
         version_count: status.version_count,
-        holders: status.holders.into_iter().map(render::holder).collect::<Result<_, _>>()?,
+        holders: status
+            .holders
+            .into_iter()
+            .map(render::holder)
+            .collect::<Result<_, _>>()?,
         kept: status
             .kept
             .into_iter()
@@ -124,12 +149,20 @@ pub(super) async fn list_resources(
         Some(cursor) => position(cursor)?,
         None => (wanted(query.version.as_deref())?, Vec::new()),
     };
-    let (version, rows) =
-        app.engine.list_resources(&acting(&caller)?, caller.name(), wanted, &after, limit).await?;
+    let (version, rows) = app
+        .engine
+        .list_resources(&acting(&caller)?, caller.name(), wanted, &after, limit)
+        .await?;
     let full = rows.len() as i64 == limit;
-    let next_cursor =
-        rows.last().filter(|_| full).map(|last| format!("{}.{}", version.seq, render::hex(&last.ord)));
-    Ok(Json(ResourcePage { seq: version.seq, resources: rows.iter().map(render::resource).collect(), next_cursor }))
+    let next_cursor = rows
+        .last()
+        .filter(|_| full)
+        .map(|last| format!("{}.{}", version.seq, render::hex(&last.ord)));
+    Ok(Json(ResourcePage {
+        seq: version.seq,
+        resources: rows.iter().map(render::resource).collect(),
+        next_cursor,
+    }))
 }
 
 fn wanted(version: Option<&str>) -> Result<VersionRef, ApiError> {
@@ -144,7 +177,12 @@ fn position(cursor: &str) -> Result<(VersionRef, Vec<u8>), ApiError> {
         let bytes = digits.map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok());
         Some((VersionRef::Seq(seq), bytes.collect::<Option<Vec<u8>>>()?))
     });
-    parsed.ok_or_else(|| ApiError::with_detail(Code::InvalidRequest, "the cursor is not one that a page gave"))
+    parsed.ok_or_else(|| {
+        ApiError::with_detail(
+            Code::InvalidRequest,
+            "the cursor is not one that a page gave",
+        )
+    })
 }
 
 #[derive(Debug, Deserialize, IntoParams)]
@@ -172,14 +210,21 @@ pub(super) async fn get_resource(
     let address: Address = query
         .address
         .parse()
-        .map_err(|error: tfstate::AddressError| ApiError::with_detail(Code::InvalidRequest, error.to_string()))?;
+        .map_err(|error: tfstate::AddressError| {
+            ApiError::with_detail(Code::InvalidRequest, error.to_string())
+        })?;
     let show_sensitive = query.sensitive.unwrap_or(false);
     if show_sensitive && !caller.permits(Action::ReadValues) {
         return Err(ApiError::new(Code::Forbidden));
     }
     let (version, rows) = app
         .engine
-        .instance(&acting, caller.name(), wanted(query.version.as_deref())?, &address.to_string())
+        .instance(
+            &acting,
+            caller.name(),
+            wanted(query.version.as_deref())?,
+            &address.to_string(),
+        )
         .await?;
     let row = rows
         .into_iter()
@@ -190,13 +235,19 @@ pub(super) async fn get_resource(
     let attributes = match members.attributes.or(members.attributes_flat) {
         Some(attributes) if caller.permits(Action::ReadValues) => {
             let paths = members.sensitive_attributes.unwrap_or(b"[]");
-            let shown = if show_sensitive { attributes.to_vec() } else { mask(attributes, paths)? };
+            let shown = if show_sensitive {
+                attributes.to_vec()
+            } else {
+                mask(attributes, paths)?
+            };
             Some(render::raw(&shown, "attributes")?)
         }
         _ => None,
     };
     if show_sensitive {
-        app.engine.record_sensitive_read(&acting, caller.name(), version.seq, &row.address).await?;
+        app.engine
+            .record_sensitive_read(&acting, caller.name(), version.seq, &row.address)
+            .await?;
     }
     Ok(Json(ResourceDetail {
         summary: render::resource(&row),
@@ -234,9 +285,16 @@ pub(super) async fn get_outputs(
             let stored: StoredOutput =
                 serde_json::from_slice(&row.body).map_err(|_| render::unshowable("output"))?;
             let shown = all || !stored.sensitive;
-            let output = Output { value: shown.then_some(stored.value), kind: stored.kind, sensitive: stored.sensitive };
+            let output = Output {
+                value: shown.then_some(stored.value),
+                kind: stored.kind,
+                sensitive: stored.sensitive,
+            };
             Ok((row.name, output))
         })
         .collect::<Result<_, ApiError>>()?;
-    Ok(Json(Outputs { seq: version.seq, outputs }))
+    Ok(Json(Outputs {
+        seq: version.seq,
+        outputs,
+    }))
 }

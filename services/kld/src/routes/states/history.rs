@@ -26,13 +26,21 @@ pub(super) fn version_ref(text: &str) -> Result<VersionRef, ApiError> {
     let wanted = match text {
         "head" | "current" => Some(VersionRef::Head),
         _ => match text.strip_prefix('@') {
-            Some(back) => back.parse().ok().filter(|back| *back >= 0).map(VersionRef::Back),
+            Some(back) => back
+                .parse()
+                .ok()
+                .filter(|back| *back >= 0)
+                .map(VersionRef::Back),
             None => text
                 .parse()
                 .ok()
                 .filter(|seq| *seq > 0)
                 .map(VersionRef::Seq)
-                .or_else(|| text.parse::<VersionId>().ok().map(|id| VersionRef::Id(id.as_uuid()))),
+                .or_else(|| {
+                    text.parse::<VersionId>()
+                        .ok()
+                        .map(|id| VersionRef::Id(id.as_uuid()))
+                }),
         },
     };
     wanted.ok_or_else(|| {
@@ -61,10 +69,19 @@ pub(super) async fn list_versions(
     Query(query): Query<VersionQuery>,
 ) -> Result<Json<VersionPage>, ApiError> {
     let limit = query.limit.unwrap_or(PAGE).clamp(1, LARGEST_PAGE);
-    let versions = app.engine.list_versions(&acting(&caller)?, caller.name(), query.cursor, limit).await?;
+    let versions = app
+        .engine
+        .list_versions(&acting(&caller)?, caller.name(), query.cursor, limit)
+        .await?;
     let full = versions.len() as i64 == limit;
-    let next_cursor = versions.last().filter(|last| full && last.seq > 1).map(|last| last.seq.to_string());
-    Ok(Json(VersionPage { versions: versions.iter().map(render::version).collect(), next_cursor }))
+    let next_cursor = versions
+        .last()
+        .filter(|last| full && last.seq > 1)
+        .map(|last| last.seq.to_string());
+    Ok(Json(VersionPage {
+        versions: versions.iter().map(render::version).collect(),
+        next_cursor,
+    }))
 }
 
 /// The last parameter of an address with a version in it.
@@ -83,7 +100,14 @@ pub(super) async fn get_version(
     caller: StateCaller,
     Path(path): Path<VersionPath>,
 ) -> Result<Json<Version>, ApiError> {
-    let version = app.engine.version(&acting(&caller)?, caller.name(), version_ref(&path.version)?).await?;
+    let version = app
+        .engine
+        .version(
+            &acting(&caller)?,
+            caller.name(),
+            version_ref(&path.version)?,
+        )
+        .await?;
     Ok(Json(render::version(&version)))
 }
 
@@ -99,7 +123,10 @@ pub(super) async fn read_version_document(
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     let wanted = version_ref(&path.version)?;
-    let document = app.engine.read_version(&acting(&caller)?, caller.name(), wanted).await?;
+    let document = app
+        .engine
+        .read_version(&acting(&caller)?, caller.name(), wanted)
+        .await?;
     document_response(document, &method, &headers)
 }
 
@@ -118,7 +145,10 @@ pub(super) async fn read_kept_document(
     caller: StateCaller,
     Path(path): Path<KeptPath>,
 ) -> Result<Response, ApiError> {
-    let bytes = app.engine.kept_document(&acting(&caller)?, caller.name(), path.kept).await?;
+    let bytes = app
+        .engine
+        .kept_document(&acting(&caller)?, caller.name(), path.kept)
+        .await?;
     Ok(([(header::CONTENT_TYPE, "application/json")], bytes).into_response())
 }
 
@@ -133,7 +163,10 @@ mod tests {
         assert_eq!(version_ref("@2").unwrap(), VersionRef::Back(2));
         let id = Uuid::now_v7();
         assert_eq!(version_ref(&id.to_string()).unwrap(), VersionRef::Id(id));
-        assert_eq!(version_ref(&VersionId::from_uuid(id).to_string()).unwrap(), VersionRef::Id(id));
+        assert_eq!(
+            version_ref(&VersionId::from_uuid(id).to_string()).unwrap(),
+            VersionRef::Id(id)
+        );
         for bad in ["", "0", "-1", "@", "@-1", "latest", "1.5"] {
             assert!(version_ref(bad).is_err(), "{bad}");
         }

@@ -29,7 +29,8 @@ pub(super) fn mask(attributes: &[u8], paths: &[u8]) -> Result<Vec<u8>, ApiError>
     if paths.is_empty() {
         return Ok(attributes.to_vec());
     }
-    let mut value: Value = serde_json::from_slice(attributes).map_err(|_| unshowable("attributes"))?;
+    let mut value: Value =
+        serde_json::from_slice(attributes).map_err(|_| unshowable("attributes"))?;
     for path in &paths {
         hide(&mut value, path);
     }
@@ -43,12 +44,16 @@ fn hide(value: &mut Value, path: &[Step]) {
         }
         return;
     };
-    let key = if step.kind == "index" { step.value.get("value") } else { Some(&step.value) };
+    let key = if step.kind == "index" {
+        step.value.get("value")
+    } else {
+        Some(&step.value)
+    };
     let next = match (value, key) {
         (Value::Object(members), Some(Value::String(name))) => members.get_mut(name),
-        (Value::Array(items), Some(Value::Number(index))) => {
-            index.as_u64().and_then(|index| items.get_mut(usize::try_from(index).ok()?))
-        }
+        (Value::Array(items), Some(Value::Number(index))) => index
+            .as_u64()
+            .and_then(|index| items.get_mut(usize::try_from(index).ok()?)),
         // An element of a set has no key of its own, so the whole set is hidden.
         (other, _) => {
             if !other.is_null() {
@@ -74,10 +79,16 @@ mod tests {
     fn what_a_path_meets_is_hidden_with_all_beneath() {
         let attributes = r#"{"a":{"b":[{"c":"x"},{"c":"y"}]},"d":1}"#;
         let attr = r#"{"type":"get_attr","value":"a"}"#;
-        assert_eq!(masked(attributes, &format!("[[{attr}]]")), r#"{"a":"(sensitive)","d":1}"#);
+        assert_eq!(
+            masked(attributes, &format!("[[{attr}]]")),
+            r#"{"a":"(sensitive)","d":1}"#
+        );
         let deep = r#"[[{"type":"get_attr","value":"a"},{"type":"get_attr","value":"b"},
             {"type":"index","value":{"value":1,"type":"number"}},{"type":"get_attr","value":"c"}]]"#;
-        assert_eq!(masked(attributes, deep), r#"{"a":{"b":[{"c":"x"},{"c":"(sensitive)"}]},"d":1}"#);
+        assert_eq!(
+            masked(attributes, deep),
+            r#"{"a":{"b":[{"c":"x"},{"c":"(sensitive)"}]},"d":1}"#
+        );
     }
 
     #[test]

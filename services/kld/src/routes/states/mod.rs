@@ -16,9 +16,17 @@ use crate::table::Route;
 /// The rows of these routes.
 pub(crate) fn routes() -> Vec<Route> {
     let (get, post, delete) = (Method::GET, Method::POST, Method::DELETE);
-    let row = |name, method: &Method, path, action, endpoint| Route::api(name, method.clone(), path, action, endpoint);
+    let row = |name, method: &Method, path, action, endpoint| {
+        Route::api(name, method.clone(), path, action, endpoint)
+    };
     vec![
-        row("list_states", &get, "/v1/states/{ws}/{env}", Action::ListStates, routes!(browse::list_states)),
+        row(
+            "list_states",
+            &get,
+            "/v1/states/{ws}/{env}",
+            Action::ListStates,
+            routes!(browse::list_states),
+        ),
         row(
             "list_deleted_states",
             &get,
@@ -26,7 +34,13 @@ pub(crate) fn routes() -> Vec<Route> {
             Action::UndeleteState,
             routes!(browse::list_deleted_states),
         ),
-        row("get_status", &get, "/v1/states/{ws}/{env}/{name}/status", Action::ReadMetadata, routes!(browse::get_status)),
+        row(
+            "get_status",
+            &get,
+            "/v1/states/{ws}/{env}/{name}/status",
+            Action::ReadMetadata,
+            routes!(browse::get_status),
+        ),
         row(
             "list_resources",
             &get,
@@ -41,7 +55,13 @@ pub(crate) fn routes() -> Vec<Route> {
             Action::ReadMetadata,
             routes!(browse::get_resource),
         ),
-        row("get_outputs", &get, "/v1/states/{ws}/{env}/{name}/outputs", Action::ReadOutputs, routes!(browse::get_outputs)),
+        row(
+            "get_outputs",
+            &get,
+            "/v1/states/{ws}/{env}/{name}/outputs",
+            Action::ReadOutputs,
+            routes!(browse::get_outputs),
+        ),
         row(
             "list_versions",
             &get,

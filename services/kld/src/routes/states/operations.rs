@@ -7,8 +7,8 @@ use axum::http::{HeaderMap, StatusCode};
 use chrono::Utc;
 use engine::{Source, UnlockTarget, Unlocked, WriteLock, Written};
 use protocol::states::{
-    AdminLockRequest, ForceUnlockAnswer, ForceUnlockRequest, ImportAnswer, LockHolder, RollbackAnswer, RollbackRequest,
-    UndeleteAnswer, UndeleteRequest,
+    AdminLockRequest, ForceUnlockAnswer, ForceUnlockRequest, ImportAnswer, LockHolder,
+    RollbackAnswer, RollbackRequest, UndeleteAnswer, UndeleteRequest,
 };
 use protocol::{Code, LockInfo, StateId};
 use uuid::Uuid;
@@ -16,9 +16,9 @@ use uuid::Uuid;
 use super::history::version_ref;
 use super::render;
 use crate::access::StateCaller;
-use crate::error::ApiError;
 use crate::body::Json as JsonBody;
-use crate::routes::terraform::{acting, body, lock_id, LockId};
+use crate::error::ApiError;
+use crate::routes::terraform::{LockId, acting, body, lock_id};
 use crate::state::AppState;
 
 const LONGEST_MESSAGE: usize = 1_000;
@@ -33,7 +33,10 @@ pub(super) async fn roll_back_state(
     JsonBody(request): JsonBody<RollbackRequest>,
 ) -> Result<Json<RollbackAnswer>, ApiError> {
     let wanted = version_ref(&request.to)?;
-    let done = app.engine.roll_back(&acting(&caller)?, caller.name(), wanted).await?;
+    let done = app
+        .engine
+        .roll_back(&acting(&caller)?, caller.name(), wanted)
+        .await?;
     Ok(Json(RollbackAnswer {
         seq: done.seq,
         serial: done.serial,
@@ -64,9 +67,15 @@ pub(super) async fn import_state(
         LockId::Several => return Err(ApiError::new(Code::LockIdMismatch)),
     };
     let body = body::receive(&headers, body, app.config.max_state_bytes).await?;
-    let report = app.engine.write_document(&acting(&caller)?, caller.name(), lock, body, Source::Import).await?;
+    let report = app
+        .engine
+        .write_document(&acting(&caller)?, caller.name(), lock, body, Source::Import)
+        .await?;
     Ok(Json(match report.written {
-        Written::Unchanged { seq } => ImportAnswer { seq, changed: false },
+        Written::Unchanged { seq } => ImportAnswer {
+            seq,
+            changed: false,
+        },
         Written::Version { seq, .. } => ImportAnswer { seq, changed: true },
     }))
 }
@@ -95,7 +104,10 @@ pub(super) async fn take_admin_lock(
         created: Some(Utc::now()),
         ..LockInfo::default()
     };
-    let holder = app.engine.admin_lock(&acting(&caller)?, caller.name(), &info).await?;
+    let holder = app
+        .engine
+        .admin_lock(&acting(&caller)?, caller.name(), &info)
+        .await?;
     Ok(Json(render::holder(holder)?))
 }
 
@@ -107,7 +119,9 @@ pub(super) async fn release_admin_lock(
     State(app): State<AppState>,
     caller: StateCaller,
 ) -> Result<StatusCode, ApiError> {
-    app.engine.admin_unlock(&acting(&caller)?, caller.name()).await?;
+    app.engine
+        .admin_unlock(&acting(&caller)?, caller.name())
+        .await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -125,7 +139,11 @@ pub(super) async fn force_unlock_state(
         Some(id) => UnlockTarget::Id(LockInfo::id_word(id).to_owned()),
         None => UnlockTarget::Any,
     };
-    let broken = match app.engine.unlock(&acting(&caller)?, caller.name(), &target).await? {
+    let broken = match app
+        .engine
+        .unlock(&acting(&caller)?, caller.name(), &target)
+        .await?
+    {
         Unlocked::Broken(holder) | Unlocked::Released(holder) => Some(render::holder(*holder)?),
         Unlocked::Nothing => None,
     };
@@ -142,6 +160,11 @@ pub(super) async fn undelete_state(
     JsonBody(request): JsonBody<UndeleteRequest>,
 ) -> Result<Json<UndeleteAnswer>, ApiError> {
     let wanted = request.state_id.map(|id| id.as_uuid());
-    let id = app.engine.undelete_state(&acting(&caller)?, caller.name(), wanted).await?;
-    Ok(Json(UndeleteAnswer { state_id: StateId::from_uuid(id) }))
+    let id = app
+        .engine
+        .undelete_state(&acting(&caller)?, caller.name(), wanted)
+        .await?;
+    Ok(Json(UndeleteAnswer {
+        state_id: StateId::from_uuid(id),
+    }))
 }

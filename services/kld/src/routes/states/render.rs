@@ -65,7 +65,11 @@ pub(super) fn version(version: &store::Version) -> Version {
 pub(super) fn state(record: StateRecord) -> Result<StateSummary, ApiError> {
     Ok(StateSummary {
         id: StateId::from_uuid(record.state.id),
-        name: record.state.name.parse().map_err(|_| unshowable("name of a state"))?,
+        name: record
+            .state
+            .name
+            .parse()
+            .map_err(|_| unshowable("name of a state"))?,
         lifecycle: lifecycle(record.state.lifecycle),
         head_seq: (record.state.head_seq > 0).then_some(record.state.head_seq),
         serial: serial(record.serial.as_deref()),
@@ -89,7 +93,10 @@ pub(super) fn holder(holder: Holder) -> Result<LockHolder, ApiError> {
         who: holder.info.who,
         operation: holder.info.operation,
         info: holder.info.info,
-        principal: holder.principal.parse().map_err(|_| unshowable("principal of a lock"))?,
+        principal: holder
+            .principal
+            .parse()
+            .map_err(|_| unshowable("principal of a lock"))?,
         created_at: holder.since,
         age_seconds: (Utc::now() - holder.since).num_seconds().max(0),
         last_activity_at: Some(holder.last_active),

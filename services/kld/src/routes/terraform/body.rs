@@ -22,7 +22,9 @@ pub(crate) enum BodyError {
     TooLarge { limit: u64 },
     #[error("Content-MD5 must be the base64 of 16 bytes, given once")]
     MalformedDigest,
-    #[error("the body's MD5 is not the one in Content-MD5: part of it was lost or changed on the way")]
+    #[error(
+        "the body's MD5 is not the one in Content-MD5: part of it was lost or changed on the way"
+    )]
     DigestMismatch,
     #[error("Content-Encoding `{0}` is not supported: send the document plain or as gzip")]
     UnsupportedEncoding(String),
@@ -54,7 +56,11 @@ impl From<BodyError> for ApiError {
 /// # Errors
 ///
 /// A Content-Length over the limit, or an encoding that is not supported, is refused before anything is read.
-pub(crate) async fn receive(headers: &HeaderMap, body: Body, limit: u64) -> Result<Bytes, ApiError> {
+pub(crate) async fn receive(
+    headers: &HeaderMap,
+    body: Body,
+    limit: u64,
+) -> Result<Bytes, ApiError> {
     let digest = expected_digest(headers)?;
     let encoding = encoding(headers)?;
     let received = read_body(body, limit).await?;
@@ -78,17 +84,26 @@ pub(crate) async fn receive(headers: &HeaderMap, body: Body, limit: u64) -> Resu
 /// The MD5 that the sender promised; Terraform always sends one.
 fn expected_digest(headers: &HeaderMap) -> Result<Option<[u8; 16]>, BodyError> {
     let mut values = headers.get_all(&CONTENT_MD5).iter();
-    let Some(value) = values.next() else { return Ok(None) };
+    let Some(value) = values.next() else {
+        return Ok(None);
+    };
     if values.next().is_some() {
         return Err(BodyError::MalformedDigest);
     }
-    let decoded = STANDARD.decode(value.as_bytes()).map_err(|_| BodyError::MalformedDigest)?;
-    decoded.try_into().map(Some).map_err(|_| BodyError::MalformedDigest)
+    let decoded = STANDARD
+        .decode(value.as_bytes())
+        .map_err(|_| BodyError::MalformedDigest)?;
+    decoded
+        .try_into()
+        .map(Some)
+        .map_err(|_| BodyError::MalformedDigest)
 }
 
 fn encoding(headers: &HeaderMap) -> Result<Encoding, BodyError> {
     let mut values = headers.get_all(header::CONTENT_ENCODING).iter();
-    let Some(value) = values.next() else { return Ok(Encoding::Identity) };
+    let Some(value) = values.next() else {
+        return Ok(Encoding::Identity);
+    };
     let text = value.to_str().unwrap_or("?").trim();
     if values.next().is_some() {
         return Err(BodyError::UnsupportedEncoding("more than one".to_owned()));
@@ -96,7 +111,9 @@ fn encoding(headers: &HeaderMap) -> Result<Encoding, BodyError> {
     match text.to_ascii_lowercase().as_str() {
         "" | "identity" => Ok(Encoding::Identity),
         "gzip" | "x-gzip" => Ok(Encoding::Gzip),
-        _ => Err(BodyError::UnsupportedEncoding(text.chars().take(40).collect())),
+        _ => Err(BodyError::UnsupportedEncoding(
+            text.chars().take(40).collect(),
+        )),
     }
 }
 
@@ -104,8 +121,15 @@ fn encoding(headers: &HeaderMap) -> Result<Encoding, BodyError> {
 fn decode_gzip(packed: &[u8], limit: u64) -> Result<Vec<u8>, BodyError> {
     let mut plain = Vec::new();
     let decoder = flate2::bufread::MultiGzDecoder::new(packed);
-    decoder.take(limit.saturating_add(1)).read_to_end(&mut plain).map_err(|_| BodyError::NotGzip)?;
-    if plain.len() as u64 > limit { Err(BodyError::TooLarge { limit }) } else { Ok(plain) }
+    decoder
+        .take(limit.saturating_add(1))
+        .read_to_end(&mut plain)
+        .map_err(|_| BodyError::NotGzip)?;
+    if plain.len() as u64 > limit {
+        Err(BodyError::TooLarge { limit })
+    } else {
+        Ok(plain)
+    }
 }
 
 #[cfg(test)]
@@ -137,14 +161,36 @@ mod tests {
     async fn the_digest_is_checked_before_decoding() {
         let packed = gzip(b"{}");
         let right = STANDARD.encode(Md5::digest(&packed));
-        let plain = take(&[("content-md5", &right), ("content-encoding", "gzip")], &packed, 100).await;
+        let plain = take(
+            &[("content-md5", &right), ("content-encoding", "gzip")],
+            &packed,
+            100,
+        )
+        .await;
         assert_eq!(plain.unwrap(), "{}");
         let other = STANDARD.encode(Md5::digest(b"other"));
-        assert_eq!(take(&[("content-md5", &other)], b"{}", 9).await, Err(Code::DigestMismatch));
-        for bad in ["zzz", "1b2m2y8asgtpgammmy7phcfg==", "d41d8cd98f00b204e9800998ecf8427e", ""] {
-            assert_eq!(take(&[("content-md5", bad)], b"{}", 9).await, Err(Code::InvalidRequest), "{bad}");
+        assert_eq!(
+            take(&[("content-md5", &other)], b"{}", 9).await,
+            Err(Code::DigestMismatch)
+        );
+        for bad in [
+            "zzz",
+            "1b2m2y8asgtpgammmy7phcfg==",
+            "d41d8cd98f00b204e9800998ecf8427e",
+            "",
+        ] {
+            assert_eq!(
+                take(&[("content-md5", bad)], b"{}", 9).await,
+                Err(Code::InvalidRequest),
+                "{bad}"
+            );
         }
-        let twice = take(&[("content-md5", &other), ("content-md5", &other)], b"{}", 9).await;
+        let twice = take(
+            &[("content-md5", &other), ("content-md5", &other)],
+            b"{}",
+            9,
+        )
+        .await;
         assert_eq!(twice, Err(Code::InvalidRequest));
     }
 
@@ -154,7 +200,10 @@ mod tests {
         let two = [one.as_slice(), &gzip(b"1}")].concat();
         let label = [("content-encoding", "gzip")];
         assert_eq!(take(&label, &two, 100).await.unwrap(), "{\"a\":1}");
-        assert_eq!(take(&label, &one[..one.len() - 4], 100).await, Err(Code::InvalidRequest));
+        assert_eq!(
+            take(&label, &one[..one.len() - 4], 100).await,
+            Err(Code::InvalidRequest)
+        );
         assert_eq!(take(&label, b"{}", 100).await, Err(Code::InvalidRequest));
         let bomb = gzip(&vec![b' '; 10_000]);
         assert!(bomb.len() < 1_000);

@@ -41,16 +41,24 @@ pub fn choose_coding(headers: &HeaderMap) -> Coding {
     }
     let gzip = gzip.or(any).unwrap_or(0.0);
     let plain = identity.unwrap_or(if any == Some(0.0) { 0.0 } else { 0.001 });
-    if gzip > 0.0 && gzip >= plain { Coding::Gzip } else { Coding::Identity }
+    if gzip > 0.0 && gzip >= plain {
+        Coding::Gzip
+    } else {
+        Coding::Identity
+    }
 }
 
 /// Whether If-None-Match names this tag. Comparison is weak, as RFC 9110 section 13.1.2 asks.
 pub fn is_current(headers: &HeaderMap, etag: &str) -> bool {
     headers.get_all(header::IF_NONE_MATCH).iter().any(|value| {
-        value.to_str().unwrap_or_default().split(',').any(|candidate| {
-            let candidate = candidate.trim();
-            candidate == "*" || candidate.strip_prefix("W/").unwrap_or(candidate) == etag
-        })
+        value
+            .to_str()
+            .unwrap_or_default()
+            .split(',')
+            .any(|candidate| {
+                let candidate = candidate.trim();
+                candidate == "*" || candidate.strip_prefix("W/").unwrap_or(candidate) == etag
+            })
     })
 }
 
@@ -67,11 +75,29 @@ mod tests {
     #[test]
     fn gzip_is_sent_where_it_is_asked_for() {
         assert_eq!(choose_coding(&HeaderMap::new()), Coding::Identity);
-        for asked in ["gzip", "deflate, gzip;q=0.8", "*", "identity;q=0, *", "GZIP", "identity;q=0"] {
-            let expected = if asked == "identity;q=0" { Coding::Identity } else { Coding::Gzip };
+        for asked in [
+            "gzip",
+            "deflate, gzip;q=0.8",
+            "*",
+            "identity;q=0, *",
+            "GZIP",
+            "identity;q=0",
+        ] {
+            let expected = if asked == "identity;q=0" {
+                Coding::Identity
+            } else {
+                Coding::Gzip
+            };
             assert_eq!(accepting(asked), expected, "{asked}");
         }
-        for refused in ["zstd", "identity", "gzip;q=0", "gzip;q=0.2, identity", "*;q=0", "br, gzip;q=nonsense"] {
+        for refused in [
+            "zstd",
+            "identity",
+            "gzip;q=0",
+            "gzip;q=0.2, identity",
+            "*;q=0",
+            "br, gzip;q=nonsense",
+        ] {
             assert_eq!(accepting(refused), Coding::Identity, "{refused}");
         }
     }

@@ -26,8 +26,13 @@ pub(crate) async fn lock_state(
     let body = body::receive(&headers, body, LOCK_BODY_BYTES).await?;
     let info = LockInfo::from_slice(&body)
         .map_err(|error| ApiError::with_detail(Code::InvalidJson, error.to_string()))?;
-    let info = LockInfo { id: valid_id(&info.id)?, ..info };
-    app.engine.lock(&acting(&caller)?, caller.name(), &info).await?;
+    let info = LockInfo {
+        id: valid_id(&info.id)?,
+        ..info
+    };
+    app.engine
+        .lock(&acting(&caller)?, caller.name(), &info)
+        .await?;
     Ok(StatusCode::OK)
 }
 
@@ -40,7 +45,9 @@ pub(crate) async fn unlock_state(
 ) -> Result<StatusCode, ApiError> {
     let body = body::receive(&headers, body, LOCK_BODY_BYTES).await?;
     let target = unlock_target(&body)?;
-    app.engine.unlock(&acting(&caller)?, caller.name(), &target).await?;
+    app.engine
+        .unlock(&acting(&caller)?, caller.name(), &target)
+        .await?;
     Ok(StatusCode::OK)
 }
 
@@ -60,7 +67,9 @@ fn unlock_target(body: &[u8]) -> Result<UnlockTarget, ApiError> {
 
 /// A lock ID that can be stored, shown, and told from what follows it in a conflict.
 fn valid_id(id: &str) -> Result<String, ApiError> {
-    let plain = !id.is_empty() && id.len() <= LOCK_ID_CHARACTERS && id.chars().all(|c| c.is_ascii_graphic());
+    let plain = !id.is_empty()
+        && id.len() <= LOCK_ID_CHARACTERS
+        && id.chars().all(|c| c.is_ascii_graphic());
     if plain {
         return Ok(id.to_owned());
     }
@@ -79,7 +88,10 @@ mod tests {
         let target = |body: &str| unlock_target(body.as_bytes());
         assert_eq!(target("").unwrap(), UnlockTarget::Any);
         assert_eq!(target("{\"ID\":\"\"}").unwrap(), UnlockTarget::Any);
-        assert_eq!(target("{\"ID\":\"a-1\"}").unwrap(), UnlockTarget::Id("a-1".into()));
+        assert_eq!(
+            target("{\"ID\":\"a-1\"}").unwrap(),
+            UnlockTarget::Id("a-1".into())
+        );
         let readable = "{\"ID\":\"a-1 OperationTypeApply by ann@laptop\",\"Created\":\"0001-01-01T00:00:00Z\"}";
         assert_eq!(target(readable).unwrap(), UnlockTarget::Id("a-1".into()));
         assert!(target("nonsense").is_err());

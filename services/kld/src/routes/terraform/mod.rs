@@ -33,12 +33,48 @@ pub(crate) fn routes() -> Vec<Route> {
     let unlock_method = Method::from_bytes(b"UNLOCK").unwrap_or(Method::POST);
     let read = Action::ReadForTerraform;
     vec![
-        Route::terraform("read_state", Method::GET, STATE, read, any(read::read_state)),
-        Route::terraform("head_state", Method::HEAD, STATE, read, any(read::read_state)),
-        Route::terraform("write_state", Method::POST, STATE, Action::WriteState, any(write::write_state)),
-        Route::terraform("delete_state", Method::DELETE, STATE, Action::DeleteState, any(write::delete_state)),
-        Route::terraform("lock_state", lock_method, STATE, Action::LockState, any(lock::lock_state)),
-        Route::terraform("unlock_state", unlock_method, STATE, Action::UnlockState, any(lock::unlock_state)),
+        Route::terraform(
+            "read_state",
+            Method::GET,
+            STATE,
+            read,
+            any(read::read_state),
+        ),
+        Route::terraform(
+            "head_state",
+            Method::HEAD,
+            STATE,
+            read,
+            any(read::read_state),
+        ),
+        Route::terraform(
+            "write_state",
+            Method::POST,
+            STATE,
+            Action::WriteState,
+            any(write::write_state),
+        ),
+        Route::terraform(
+            "delete_state",
+            Method::DELETE,
+            STATE,
+            Action::DeleteState,
+            any(write::delete_state),
+        ),
+        Route::terraform(
+            "lock_state",
+            lock_method,
+            STATE,
+            Action::LockState,
+            any(lock::lock_state),
+        ),
+        Route::terraform(
+            "unlock_state",
+            unlock_method,
+            STATE,
+            Action::UnlockState,
+            any(lock::unlock_state),
+        ),
         Route::terraform(
             "lock_state_by_post",
             Method::POST,

@@ -36,7 +36,10 @@ mod tests {
         assert_eq!(lock_id(None), LockId::None);
         assert_eq!(lock_id(Some("team=a&id=x")), LockId::None);
         assert_eq!(lock_id(Some("ID=a-1&team=a")), LockId::One("a-1".into()));
-        assert_eq!(lock_id(Some("ID=a%2Db+c%zz")), LockId::One("a-b c%zz".into()));
+        assert_eq!(
+            lock_id(Some("ID=a%2Db+c%zz")),
+            LockId::One("a-b c%zz".into())
+        );
         assert_eq!(lock_id(Some("ID=a&ID=b")), LockId::Several);
         assert_eq!(lock_id(Some("ID=a&ID=a")), LockId::Several);
         assert_eq!(lock_id(Some("ID=")), LockId::One(String::new()));

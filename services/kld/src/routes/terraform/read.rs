@@ -2,6 +2,7 @@
 
 use std::io::Write as _;
 
+use auth::Action;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
@@ -11,7 +12,6 @@ use engine::{Caller, DocumentBody, EngineError, ReadDocument};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use futures::stream::{self, BoxStream, StreamExt as _};
-use auth::Action;
 use protocol::StateName;
 
 use super::acting;
@@ -65,7 +65,10 @@ pub(crate) fn document_response(
     if is_current(request, &etag) {
         return Ok((StatusCode::NOT_MODIFIED, headers).into_response());
     }
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("application/json"),
+    );
     if compress {
         headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
     }
@@ -81,7 +84,11 @@ pub(crate) fn document_response(
         }
         (DocumentBody::Stream(pages), true) => Body::from_stream(gzip_stream(pages)),
     };
-    let body = if *method == Method::HEAD { Body::empty() } else { body };
+    let body = if *method == Method::HEAD {
+        Body::empty()
+    } else {
+        body
+    };
     Ok((StatusCode::OK, headers, body).into_response())
 }
 
@@ -102,7 +109,9 @@ fn gzip_stream(
 ) -> BoxStream<'static, Result<Bytes, EngineError>> {
     let start = Some((pages, GzEncoder::new(Vec::new(), LEVEL)));
     stream::try_unfold(start, |state| async move {
-        let Some((mut pages, mut encoder)) = state else { return Ok(None) };
+        let Some((mut pages, mut encoder)) = state else {
+            return Ok(None);
+        };
         let page = pages.next().await.transpose()?;
         tokio::task::block_in_place(move || {
             let Some(page) = page else {
@@ -127,17 +136,26 @@ async fn read_outputs_only(
     let (version, outputs) = app.engine.outputs(caller, name).await?;
     let header = tfstate::Header::new(
         version.terraform_version.as_deref().unwrap_or_default(),
-        version.serial.as_deref().and_then(|serial| serial.parse().ok()).unwrap_or_default(),
+        version
+            .serial
+            .as_deref()
+            .and_then(|serial| serial.parse().ok())
+            .unwrap_or_default(),
         version.lineage.as_deref().unwrap_or_default(),
     );
-    let rows = outputs.into_iter().map(|output| (output.name_token, output.body));
+    let rows = outputs
+        .into_iter()
+        .map(|output| (output.name_token, output.body));
     let mut renderer = tfstate::Renderer::new(&header, rows, |_| None)
         .map_err(|error| ApiError::internal(&error))?;
     let mut document = Vec::new();
     renderer.start(&mut document);
     renderer.finish(&mut document);
     let headers = [
-        (header::CONTENT_TYPE, HeaderValue::from_static("application/json")),
+        (
+            header::CONTENT_TYPE,
+            HeaderValue::from_static("application/json"),
+        ),
         (SEQ, HeaderValue::from(version.seq)),
     ];
     Ok((headers, document).into_response())

@@ -17,7 +17,9 @@ impl From<EngineError> for ApiError {
 pub(crate) fn refusal(error: EngineError) -> ApiError {
     let said = error.to_string();
     match error {
-        EngineError::NoVersion | EngineError::NoState => ApiError::with_detail(Code::StateNotFound, said),
+        EngineError::NoVersion | EngineError::NoState => {
+            ApiError::with_detail(Code::StateNotFound, said)
+        }
         EngineError::NoSuchVersion => ApiError::with_detail(Code::VersionNotFound, said),
         EngineError::NoSuchInstance => ApiError::with_detail(Code::NotFound, said),
         EngineError::NameCase { .. } => ApiError::with_detail(Code::NameCase, said),
@@ -29,9 +31,10 @@ pub(crate) fn refusal(error: EngineError) -> ApiError {
             let said = format!("{said}: it is held by {}", describe(&holder));
             held(Code::LockIdMismatch, said, &holder)
         }
-        EngineError::LockIdMismatch(None) => {
-            ApiError::with_detail(Code::LockNotHeld, "nobody holds the state, so this lock ID does not either")
-        }
+        EngineError::LockIdMismatch(None) => ApiError::with_detail(
+            Code::LockNotHeld,
+            "nobody holds the state, so this lock ID does not either",
+        ),
         EngineError::MayNotBreak(holder) => {
             let said = format!("{said}, and this one is held by {}", describe(&holder));
             ApiError::with_detail(Code::Forbidden, said)
@@ -41,7 +44,9 @@ pub(crate) fn refusal(error: EngineError) -> ApiError {
             if kept {
                 detail.push_str("; the document was kept and is named by `kl status`");
             }
-            ApiError::with_detail(Code::LockEnded, detail).with_members(conflict_info(&info)).with("kept", kept)
+            ApiError::with_detail(Code::LockEnded, detail)
+                .with_members(conflict_info(&info))
+                .with("kept", kept)
         }
         EngineError::LockRequired => ApiError::with_detail(
             Code::LockRequired,
@@ -64,12 +69,17 @@ pub(crate) fn refusal(error: EngineError) -> ApiError {
 }
 
 fn held(code: Code, detail: String, holder: &Holder) -> ApiError {
-    ApiError::with_detail(code, detail).with_members(conflict_info(&holder.info)).with("lane", &holder.lane)
+    ApiError::with_detail(code, detail)
+        .with_members(conflict_info(&holder.info))
+        .with("lane", &holder.lane)
 }
 
 /// The holder's LockInfo with a readable ID: up to 1.14 Terraform shows nothing of it but the ID.
 fn conflict_info(info: &LockInfo) -> LockInfo {
-    LockInfo { id: info.readable_id(), ..info.clone() }
+    LockInfo {
+        id: info.readable_id(),
+        ..info.clone()
+    }
 }
 
 fn describe(holder: &Holder) -> String {
@@ -78,7 +88,10 @@ fn describe(holder: &Holder) -> String {
     if !info.info.is_empty() {
         text = format!("{text} ({})", info.info);
     }
-    format!("{text} since {}", holder.since.format("%Y-%m-%d %H:%M:%S UTC"))
+    format!(
+        "{text} since {}",
+        holder.since.format("%Y-%m-%d %H:%M:%S UTC")
+    )
 }
 
 /// What the head is, and never what is in it.
@@ -94,9 +107,11 @@ fn with_head(code: Code, detail: String, head: &HeadFacts) -> ApiError {
 
 fn document_refusal(refused: &Refusal) -> ApiError {
     let code = match refused {
-        Refusal::ByteOrderMark | Refusal::Utf16 { .. } | Refusal::NotUtf8 { .. } => Code::EncodingNotJson,
+        Refusal::ByteOrderMark | Refusal::Utf16 { .. } | Refusal::NotUtf8 { .. } => {
+            Code::EncodingNotJson
+        }
         Refusal::DuplicateAddress { .. } => Code::DuplicateAddress,
-        Refusal::SerialOutOfRange => Code::SerialOutOfRange,
+        Refusal::SerialOutOfRange { .. } => Code::SerialOutOfRange,
         Refusal::Empty | Refusal::NotJson { .. } | Refusal::NotAnObject => Code::InvalidJson,
         _ => Code::UnsupportedState,
     };

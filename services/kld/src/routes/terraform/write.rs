@@ -32,7 +32,13 @@ pub(crate) async fn write_state(
     let received = began.elapsed();
     let report = app
         .engine
-        .write_document(&acting(&caller)?, caller.name(), write_lock(&id)?, body, Source::Terraform)
+        .write_document(
+            &acting(&caller)?,
+            caller.name(),
+            write_lock(&id)?,
+            body,
+            Source::Terraform,
+        )
         .await?;
     let mut response = StatusCode::OK.into_response();
     let timing = format!(
@@ -41,7 +47,8 @@ pub(crate) async fn write_state(
         report.prepare.as_secs_f64() * 1e3,
         report.commit.as_secs_f64() * 1e3,
     );
-    if let (Ok(timing), Written::Version { .. }) = (HeaderValue::from_str(&timing), &report.written) {
+    if let (Ok(timing), Written::Version { .. }) = (HeaderValue::from_str(&timing), &report.written)
+    {
         response.headers_mut().insert(SERVER_TIMING, timing);
     }
     Ok(response)
@@ -54,7 +61,9 @@ pub(crate) async fn delete_state(
     RawQuery(query): RawQuery,
 ) -> Result<StatusCode, ApiError> {
     let id = lock_id(query.as_deref());
-    app.engine.delete_state(&acting(&caller)?, caller.name(), write_lock(&id)?).await?;
+    app.engine
+        .delete_state(&acting(&caller)?, caller.name(), write_lock(&id)?)
+        .await?;
     Ok(StatusCode::OK)
 }
 
@@ -62,8 +71,9 @@ fn write_lock(id: &LockId) -> Result<WriteLock<'_>, ApiError> {
     match id {
         LockId::None => Ok(WriteLock::None),
         LockId::One(id) => Ok(WriteLock::Id(id)),
-        LockId::Several => {
-            Err(ApiError::with_detail(Code::LockIdMismatch, "the address holds more than one lock ID"))
-        }
+        LockId::Several => Err(ApiError::with_detail(
+            Code::LockIdMismatch,
+            "the address holds more than one lock ID",
+        )),
     }
 }
