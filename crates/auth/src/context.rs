@@ -31,6 +31,26 @@ pub struct Principal {
     pub environments: BTreeSet<EnvironmentId>,
 }
 
+impl Principal {
+    /// The environments in which it has a role; `None`: in all of them.
+    #[must_use]
+    pub fn visible_environments(&self) -> Option<BTreeSet<EnvironmentId>> {
+        let only = self.scope.environment.as_ref();
+        if self.grants.iter().any(|grant| grant.environment.is_none()) {
+            return only.map(|only| [only.clone()].into());
+        }
+        let granted = self
+            .grants
+            .iter()
+            .filter_map(|grant| grant.environment.clone());
+        Some(
+            granted
+                .filter(|granted| only.is_none_or(|only| only == granted))
+                .collect(),
+        )
+    }
+}
+
 /// The proof that a caller may do what it asked for, in the place it asked for.
 ///
 /// Only [`crate::authorize`] makes one. Store and engine calls on behalf of a caller take it, so they can neither be

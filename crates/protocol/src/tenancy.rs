@@ -23,8 +23,10 @@ pub struct WhoAmI {
     /// The workspace; absent for an operator.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workspace: Option<WorkspaceId>,
-    /// What the principal was granted, narrowed by the token's scope where it has one.
+    /// What the principal was granted.
     pub grants: Vec<Grant>,
+    /// What the token may do at most.
+    pub scope: TokenScope,
 }
 
 /// What kind of caller a token stands for.
@@ -207,6 +209,14 @@ pub struct CreateMember {
     /// The environment of that grant; absent: the whole workspace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub environment: Option<EnvironmentId>,
+}
+
+/// Puts grants in the place of all that a member has.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ReplaceGrants {
+    /// The grants; several roles in one place add up.
+    pub grants: Vec<Grant>,
 }
 
 /// A page of members.

@@ -12,11 +12,9 @@ use super::members::parse_grants;
 use super::workspaces::parse_lifecycle;
 use crate::{Db, Error, Result};
 
-/// What is known of a token.
+/// What is known of a token whose secret is right.
 #[derive(Debug, Clone)]
 pub struct Verdict {
-    /// What proves it. The caller compares; nothing else here may be believed before.
-    pub mac: TokenMac,
     /// When it ends.
     pub expires_at: DateTime<Utc>,
     /// Whether it has ended, by the database's clock.
@@ -27,12 +25,13 @@ pub struct Verdict {
     pub principal: Principal,
 }
 
-/// Looks a token up, by its public id.
+/// Looks a token up by its public id and compares what proves it. `None` when the id is not known or the secret is
+/// wrong: after the same one statement either way, so that neither the answer nor its timing tells which.
 ///
 /// # Errors
 ///
 /// Those of the database.
-pub async fn find_verdict(db: &Db, token_id: &TokenId) -> Result<Option<Verdict>> {
+pub async fn find_verdict(db: &Db, token_id: &TokenId, mac: &TokenMac) -> Result<Option<Verdict>> {
     let row = sqlx::query!(
         r#"
             SELECT
@@ -58,6 +57,9 @@ pub async fn find_verdict(db: &Db, token_id: &TokenId) -> Result<Option<Verdict>
     let Some(row) = row else { return Ok(None) };
 
     let impossible = |reason: &dyn std::fmt::Display| Error::impossible("credentials", reason);
+    if TokenMac::from_slice(&row.mac).map_err(|error| impossible(&error))? != *mac {
+        return Ok(None);
+    }
     let mut principal = Principal {
         id: row
             .principal_id
@@ -88,7 +90,6 @@ pub async fn find_verdict(db: &Db, token_id: &TokenId) -> Result<Option<Verdict>
         principal.workspace = Some(workspace);
     }
     Ok(Some(Verdict {
-        mac: TokenMac::from_slice(&row.mac).map_err(|error| impossible(&error))?,
         expires_at: row.expires_at,
         expired: row.expired,
         revoked: row.revoked,

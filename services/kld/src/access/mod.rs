@@ -1,0 +1,14 @@
+//! From a request's header to the proof that the caller may: credentials, verdicts, decision, extractors.
+
+mod caller;
+mod credentials;
+mod gate;
+mod uses;
+mod verdicts;
+
+pub use caller::{Caller, EnvironmentCaller, StateCaller, WorkspaceCaller};
+pub use uses::TokenUses;
+pub use verdicts::Verdicts;
+
+pub(crate) use credentials::query_holds_token;
+pub(crate) use gate::{PathParams, admit};

@@ -1,0 +1,4 @@
+//! The subcommands of `kld`, beside `serve`.
+
+pub mod admin;
+pub mod serve;

@@ -1,0 +1,15 @@
+//! The handlers, and the route table put together from each module's rows.
+
+pub mod parameter;
+pub mod service;
+pub mod tenancy;
+
+use crate::table::Route;
+
+/// Every route of the service.
+#[must_use]
+pub fn table() -> Vec<Route> {
+    let mut routes = service::routes();
+    routes.extend(tenancy::routes());
+    routes
+}

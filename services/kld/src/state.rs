@@ -1,0 +1,56 @@
+//! What every handler can reach.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use store::Db;
+
+use crate::access::{TokenUses, Verdicts};
+use crate::config::Config;
+
+/// Shared by all requests of a replica. Cloned for each, so everything in it is a handle.
+#[derive(Clone)]
+pub struct AppState {
+    /// The database.
+    pub db: Db,
+    /// The configuration.
+    pub config: Arc<Config>,
+    /// Tokens resolved lately.
+    pub verdicts: Verdicts,
+    /// Tokens used lately, until they are written down.
+    pub token_uses: TokenUses,
+    /// Whether the replica wants requests.
+    pub readiness: Readiness,
+}
+
+impl AppState {
+    /// The state of a replica with this configuration.
+    #[must_use]
+    pub fn new(config: Config, db: Db) -> Self {
+        let verdicts = Verdicts::new(db.clone());
+        Self {
+            db,
+            config: Arc::new(config),
+            verdicts,
+            token_uses: TokenUses::default(),
+            readiness: Readiness::default(),
+        }
+    }
+}
+
+/// Whether the replica wants requests. It does until it drains.
+#[derive(Clone, Default)]
+pub struct Readiness(Arc<AtomicBool>);
+
+impl Readiness {
+    /// From now on `/readyz` says no.
+    pub fn begin_draining(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the replica is going away.
+    #[must_use]
+    pub fn is_draining(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
