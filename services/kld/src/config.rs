@@ -75,9 +75,12 @@ pub struct ConfigError {
     fix: &'static str,
 }
 
+/// Gives the value of an environment variable.
+type Environment = Box<dyn Fn(&str) -> Option<String>>;
+
 /// Where values come from: the environment first, then the file.
 pub struct Source {
-    environment: Box<dyn Fn(&str) -> Option<String>>,
+    environment: Environment,
     file: BTreeMap<String, String>,
 }
 
@@ -91,10 +94,7 @@ impl Source {
         Self::new(Box::new(|key| std::env::var(key).ok()), file)
     }
 
-    fn new(
-        environment: Box<dyn Fn(&str) -> Option<String>>,
-        file: Option<&Path>,
-    ) -> Result<Self, ConfigError> {
+    fn new(environment: Environment, file: Option<&Path>) -> Result<Self, ConfigError> {
         let file = file.map(read_file).transpose()?.unwrap_or_default();
         Ok(Self { environment, file })
     }

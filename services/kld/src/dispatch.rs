@@ -45,7 +45,6 @@ impl RequestId {
 }
 
 /// Builds the router from the table.
-#[must_use]
 pub fn router(app: &AppState, table: Vec<Route>) -> Router {
     let mut paths: Vec<(&'static str, Vec<Bound>)> = Vec::new();
     for route in table {

@@ -1,12 +1,12 @@
 //! Workspaces, environments, members, tokens and the audit log.
 
-mod audit;
-mod environments;
-mod members;
+pub mod audit;
+pub mod environments;
+pub mod members;
 mod repeatable;
-mod tokens;
-mod whoami;
-mod workspaces;
+pub mod tokens;
+pub mod whoami;
+pub mod workspaces;
 
 pub use tokens::issue_token;
 

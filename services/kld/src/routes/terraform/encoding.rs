@@ -4,14 +4,14 @@ use axum::http::{HeaderMap, header};
 
 /// A coding of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Coding {
+pub(super) enum Coding {
     Identity,
     Gzip,
 }
 
 impl Coding {
     /// Distinguishes the entity tags of the same document in different codings.
-    pub fn etag_suffix(self) -> &'static str {
+    pub(super) fn etag_suffix(self) -> &'static str {
         match self {
             Self::Identity => "",
             Self::Gzip => "-gzip",
@@ -20,7 +20,7 @@ impl Coding {
 }
 
 /// Chooses among what the request accepts: gzip when it is as welcome as plain, else plain.
-pub fn choose_coding(headers: &HeaderMap) -> Coding {
+pub(super) fn choose_coding(headers: &HeaderMap) -> Coding {
     let mut gzip = None;
     let mut identity = None;
     let mut any = None;
@@ -49,7 +49,7 @@ pub fn choose_coding(headers: &HeaderMap) -> Coding {
 }
 
 /// Whether If-None-Match names this tag. Comparison is weak, as RFC 9110 section 13.1.2 asks.
-pub fn is_current(headers: &HeaderMap, etag: &str) -> bool {
+pub(super) fn is_current(headers: &HeaderMap, etag: &str) -> bool {
     headers.get_all(header::IF_NONE_MATCH).iter().any(|value| {
         value
             .to_str()

@@ -5,7 +5,7 @@
 
 /// The lock ID of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum LockId {
+pub(crate) enum LockId {
     None,
     One(String),
     /// More than one: which of them holds the state cannot be told.
@@ -13,7 +13,7 @@ pub enum LockId {
 }
 
 /// Reads `ID` out of a raw query. Its name is matched exactly: `id` is another parameter.
-pub fn lock_id(query: Option<&str>) -> LockId {
+pub(crate) fn lock_id(query: Option<&str>) -> LockId {
     let mut found = LockId::None;
     for (name, value) in form_urlencoded::parse(query.unwrap_or_default().as_bytes()) {
         if name != "ID" {
