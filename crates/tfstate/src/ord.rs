@@ -47,13 +47,15 @@ const DEPOSED: u8 = 1;
 
 impl Place {
     pub fn encode(&self) -> Box<[u8]> {
-        let prefix = block_prefix(&self.module, self.mode, &self.kind, &self.name);
+        let mut ord = Vec::new();
+        push_block(&mut ord, &self.module, self.mode, &self.kind, &self.name);
         match &self.key {
-            OrdKey::Shell => shell(&prefix),
+            OrdKey::Shell => push_shell(&mut ord),
             OrdKey::Instance { key, deposed } => {
-                instance(&prefix, key.as_ref(), deposed.as_deref())
+                push_instance(&mut ord, key.as_ref(), deposed.as_deref());
             }
         }
+        ord.into_boxed_slice()
     }
 
     /// The inverse of [`Place::encode`].
@@ -99,29 +101,21 @@ impl Place {
 }
 
 /// What all rows of one resource block begin with.
-pub(crate) fn block_prefix(module: &str, mode: Mode, kind: &str, name: &str) -> Vec<u8> {
-    let mut ord = Vec::with_capacity(module.len() + kind.len() + name.len() + 4);
-    push_text(&mut ord, module);
+pub(crate) fn push_block(ord: &mut Vec<u8>, module: &str, mode: Mode, kind: &str, name: &str) {
+    push_text(ord, module);
     ord.push(match mode {
         Mode::Data => 0,
         Mode::Managed => 1,
     });
-    push_text(&mut ord, kind);
-    push_text(&mut ord, name);
-    ord
+    push_text(ord, kind);
+    push_text(ord, name);
 }
 
-pub(crate) fn shell(prefix: &[u8]) -> Box<[u8]> {
-    [prefix, &[SHELL]].concat().into()
+pub(crate) fn push_shell(ord: &mut Vec<u8>) {
+    ord.push(SHELL);
 }
 
-pub(crate) fn instance(prefix: &[u8], key: Option<&Key>, deposed: Option<&str>) -> Box<[u8]> {
-    let room = match key {
-        Some(Key::Str(text)) => text.len() + 1,
-        _ => 8,
-    };
-    let mut ord = Vec::with_capacity(prefix.len() + room + 2 + deposed.map_or(0, |d| d.len() + 1));
-    ord.extend_from_slice(prefix);
+pub(crate) fn push_instance(ord: &mut Vec<u8>, key: Option<&Key>, deposed: Option<&str>) {
     match key {
         None => ord.push(NO_KEY),
         Some(Key::Int(number)) => {
@@ -131,26 +125,26 @@ pub(crate) fn instance(prefix: &[u8], key: Option<&Key>, deposed: Option<&str>) 
         }
         Some(Key::Str(text)) => {
             ord.push(STRING_KEY);
-            push_text(&mut ord, text);
+            push_text(ord, text);
         }
     }
     match deposed {
         None => ord.push(CURRENT),
         Some(deposed) => {
             ord.push(DEPOSED);
-            push_text(&mut ord, deposed);
+            push_text(ord, deposed);
         }
     }
-    ord.into_boxed_slice()
 }
 
 fn push_text(ord: &mut Vec<u8>, text: &str) {
-    let mut parts = text.as_bytes().split(|&byte| byte == 0);
-    ord.extend_from_slice(parts.next().unwrap_or_default());
-    for part in parts {
-        ord.extend_from_slice(&[0, 0xff]);
-        ord.extend_from_slice(part);
+    let mut rest = text.as_bytes();
+    while let Some(nul) = memchr::memchr(0, rest) {
+        ord.extend_from_slice(&rest[..=nul]);
+        ord.push(0xff);
+        rest = &rest[nul + 1..];
     }
+    ord.extend_from_slice(rest);
     ord.push(0);
 }
 

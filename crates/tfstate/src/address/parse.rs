@@ -63,18 +63,23 @@ impl FromStr for ModulePath {
 
 /// Whether HCL reads `text` as one identifier.
 pub(crate) fn is_identifier(text: &str) -> bool {
-    let mut runes = text.chars();
-    runes.next().is_some_and(starts_identifier) && runes.all(continues_identifier)
+    text.starts_with(starts_identifier) && text.chars().all(continues_identifier)
 }
 
 fn starts_identifier(rune: char) -> bool {
-    rune == '_' || unicode_ident::is_xid_start(rune) || starts_unnormalised(rune)
+    if rune.is_ascii() {
+        return rune == '_' || rune.is_ascii_alphabetic();
+    }
+    unicode_ident::is_xid_start(rune) || starts_unnormalised(rune)
 }
 
 fn continues_identifier(rune: char) -> bool {
+    if rune.is_ascii() {
+        return matches!(rune, '_' | '-') || rune.is_ascii_alphanumeric();
+    }
     // The joiners joined ID_Continue after the Unicode version HCL carries.
     let joiner = matches!(rune, '\u{200c}' | '\u{200d}');
-    rune == '-' || (unicode_ident::is_xid_continue(rune) && !joiner) || starts_unnormalised(rune)
+    (unicode_ident::is_xid_continue(rune) && !joiner) || starts_unnormalised(rune)
 }
 
 /// What HCL accepts by `ID_Start` and `XID_Start` leaves out, because normalising would change it

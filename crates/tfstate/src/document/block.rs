@@ -125,6 +125,7 @@ fn identifier<'a>(token: Option<&'a [u8]>, what: &str) -> Result<Cow<'a, str>, S
 #[derive(Default)]
 pub(super) struct Names<'a> {
     module: Option<KnownModule<'a>>,
+    provider: Option<(&'a [u8], Arc<str>)>,
     providers: HashMap<&'a [u8], Arc<str>>,
 }
 
@@ -161,11 +162,21 @@ impl<'a> Names<'a> {
 
     fn provider(&mut self, token: Option<&'a [u8]>) -> Result<Option<Arc<str>>, String> {
         let Some(token) = token else { return Ok(None) };
-        if let Some(known) = self.providers.get(token) {
+        // Neighbours mostly share their provider, so the table is rarely asked.
+        if let Some((last, known)) = &self.provider
+            && *last == token
+        {
             return Ok(Some(Arc::clone(known)));
         }
-        let provider: Arc<str> = text(token, "provider")?.into();
-        self.providers.insert(token, Arc::clone(&provider));
+        let provider = match self.providers.get(token) {
+            Some(known) => Arc::clone(known),
+            None => {
+                let provider: Arc<str> = text(token, "provider")?.into();
+                self.providers.insert(token, Arc::clone(&provider));
+                provider
+            }
+        };
+        self.provider = Some((token, Arc::clone(&provider)));
         Ok(Some(provider))
     }
 }

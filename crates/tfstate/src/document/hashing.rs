@@ -1,10 +1,11 @@
 //! Hashing rows while the document is still being read.
 //!
 //! SHA-256 takes about as long as reading, so a large document is hashed on a second thread that
-//! follows the reader. Rows come back in the order they went in.
+//! follows the reader. When the reader is done it takes its share of what is left, so a machine
+//! without a free processor loses nothing but the hand-over.
 
-use std::sync::OnceLock;
-use std::sync::mpsc;
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread;
 
 use crate::{Digest, instance_digest};
@@ -12,7 +13,8 @@ use crate::{Digest, instance_digest};
 /// Below this many bytes, starting a thread costs more than it saves.
 const PARALLEL_FROM: usize = 512 * 1024;
 
-/// Rows handed over at once: enough to make the hand-over free, few enough to start early.
+/// Rows handed over at once: enough to make the hand-over free, few enough to start early and
+/// to wait no longer than some 100 µs for the last of them.
 const BATCH: usize = 64;
 
 /// One row to hash.
@@ -31,32 +33,47 @@ impl Job<'_> {
 /// Takes rows from the reader.
 pub(super) enum Hasher<'a> {
     Here(Vec<Digest>),
-    Elsewhere {
-        batch: Vec<Job<'a>>,
-        worker: mpsc::Sender<Vec<Job<'a>>>,
-    },
+    Queued(Batches<'a>),
+}
+
+/// Rows on their way to whoever has time, in numbered batches.
+pub(super) struct Batches<'a> {
+    current: Vec<Job<'a>>,
+    sent: usize,
+    queue: Sender<(usize, Vec<Job<'a>>)>,
+}
+
+impl<'a> Batches<'a> {
+    fn push(&mut self, job: Job<'a>) {
+        self.current.push(job);
+        if self.current.len() == BATCH {
+            let next = Vec::with_capacity(BATCH);
+            self.send(next);
+        }
+    }
+
+    fn send(&mut self, next: Vec<Job<'a>>) {
+        let batch = std::mem::replace(&mut self.current, next);
+        // The receiver lives until the reader is done.
+        _ = self.queue.send((self.sent, batch));
+        self.sent += 1;
+    }
 }
 
 impl<'a> Hasher<'a> {
     pub(super) fn push(&mut self, job: Job<'a>) {
         match self {
             Self::Here(digests) => digests.push(job.run()),
-            Self::Elsewhere { batch, worker } => {
-                batch.push(job);
-                if batch.len() == BATCH {
-                    // The worker outlives the reader; were it gone, the count would tell below.
-                    _ = worker.send(std::mem::replace(batch, Vec::with_capacity(BATCH)));
-                }
-            }
+            Self::Queued(batches) => batches.push(job),
         }
     }
 
-    /// Hands over what is left; returns what was hashed here.
+    /// Hands over the last batch and closes the queue, or returns what was hashed here.
     fn close(self) -> Vec<Digest> {
         match self {
             Self::Here(digests) => digests,
-            Self::Elsewhere { batch, worker } => {
-                _ = worker.send(batch);
+            Self::Queued(mut batches) => {
+                batches.send(Vec::new());
                 Vec::new()
             }
         }
@@ -65,7 +82,7 @@ impl<'a> Hasher<'a> {
 
 /// Runs `read` on a document of `len` bytes with a hasher, and returns its result together with
 /// the digests of all rows it pushed, in order.
-pub(super) fn while_reading<'a, T: Send>(
+pub(super) fn while_reading<'a, T>(
     len: usize,
     read: impl FnOnce(&mut Hasher<'a>) -> T,
 ) -> (T, Vec<Digest>) {
@@ -74,24 +91,48 @@ pub(super) fn while_reading<'a, T: Send>(
         let result = read(&mut hasher);
         return (result, hasher.close());
     }
+    let (queue, batches) = mpsc::channel();
+    let batches = Mutex::new(batches);
     thread::scope(|scope| {
-        let (worker, jobs) = mpsc::channel::<Vec<Job<'a>>>();
-        let digests = scope.spawn(move || {
-            let mut digests = Vec::new();
-            for batch in jobs {
-                digests.extend(batch.iter().map(Job::run));
-            }
-            digests
+        let follower = scope.spawn(|| hash_batches(&batches));
+        let mut hasher = Hasher::Queued(Batches {
+            current: Vec::with_capacity(BATCH),
+            sent: 0,
+            queue,
         });
-        let mut hasher = Hasher::Elsewhere {
-            batch: Vec::with_capacity(BATCH),
-            worker,
-        };
         let result = read(&mut hasher);
         hasher.close();
-        // Hashing cannot panic; a missing digest would only make its row look changed.
-        (result, digests.join().unwrap_or_default())
+        // What the queue still holds is shared between the two.
+        let mut hashed = hash_batches(&batches);
+        match follower.join() {
+            Ok(others) => hashed.extend(others),
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+        hashed.sort_unstable_by_key(|(number, _)| *number);
+        (
+            result,
+            hashed
+                .into_iter()
+                .flat_map(|(_, digests)| digests)
+                .collect(),
+        )
     })
+}
+
+/// Hashes batches until the queue is closed and empty.
+fn hash_batches(batches: &Mutex<Receiver<(usize, Vec<Job<'_>>)>>) -> Vec<(usize, Vec<Digest>)> {
+    let mut hashed = Vec::new();
+    loop {
+        // The guard must be gone before the hashing starts, or the two would take turns.
+        let next = batches
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .recv();
+        let Ok((number, batch)) = next else {
+            return hashed;
+        };
+        hashed.push((number, batch.iter().map(Job::run).collect()));
+    }
 }
 
 fn processors() -> usize {

@@ -36,6 +36,8 @@ pub(super) struct Resources<'a> {
     /// Digests that replace the hasher's: the block's text was not complete when it got the row.
     late: Vec<(usize, Digest)>,
     names: Names<'a>,
+    /// The place being encoded; kept for its memory.
+    ord: Vec<u8>,
     too_many: bool,
 }
 
@@ -230,27 +232,26 @@ impl<'a> Resources<'a> {
                 digest: Digest([0; 32]),
             });
         }
-        let prefix = ord::block_prefix(&block.module, block.mode, &block.kind, &block.name);
+        let ord = &mut self.ord;
+        ord.clear();
+        ord::push_block(ord, &block.module, block.mode, &block.kind, &block.name);
+        let prefix = ord.len();
         for (place, row) in self.rows.iter_mut().enumerate().skip(draft.first_row) {
-            if draft.after.is_some() && row.kind != RowKind::Shell {
-                self.late
-                    .push((place, instance_digest(&block.digest, &row.body)));
-            }
+            ord.truncate(prefix);
             if row.kind == RowKind::Shell {
-                row.ord = ord::shell(&prefix);
-                continue;
+                ord::push_shell(ord);
+            } else {
+                if draft.after.is_some() {
+                    let digest = instance_digest(&block.digest, &row.body);
+                    self.late.push((place, digest));
+                }
+                let key = row.index_key.map(|token| read_key(token).ok_or(token));
+                let key = key.transpose().map_err(|token| {
+                    format!("the key {} is unusable", String::from_utf8_lossy(token))
+                })?;
+                ord::push_instance(ord, key.as_ref(), row.deposed.as_deref());
             }
-            let key = row
-                .index_key
-                .map(|token| read_key(token).ok_or(token))
-                .transpose();
-            let key = key.map_err(|token| {
-                format!(
-                    "the instance key {} is unusable",
-                    String::from_utf8_lossy(token)
-                )
-            })?;
-            row.ord = ord::instance(&prefix, key.as_ref(), row.deposed.as_deref());
+            row.ord = Box::from(&**ord);
         }
         self.blocks.push(block);
         Ok(())
