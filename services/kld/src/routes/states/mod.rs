@@ -70,7 +70,7 @@ pub(crate) fn routes() -> Vec<Route> {
             routes!(history::list_versions),
         ),
         row(
-            "get_version",
+            "get_state_version",
             &get,
             "/v1/states/{ws}/{env}/{name}/versions/{version}",
             Action::ReadMetadata,

@@ -24,7 +24,7 @@ pub(crate) fn refusal(error: EngineError) -> ApiError {
         EngineError::NoSuchInstance => ApiError::with_detail(Code::NotFound, said),
         EngineError::NameCase { .. } => ApiError::with_detail(Code::NameCase, said),
         EngineError::Locked(holder) => {
-            let said = format!("{said}: {}", describe(&holder));
+            let said = format!("the state is locked by {}", describe(&holder));
             held(Code::StateLocked, said, &holder)
         }
         EngineError::LockIdMismatch(Some(holder)) => {
