@@ -206,15 +206,15 @@ impl Command {
     /// The state that was named without a flag.
     pub(crate) fn state_argument(&self) -> Option<StateRef> {
         match self {
-            Self::Init(args) => args.state.clone(),
-            Self::Status(args) => args.state.clone(),
-            Self::History(args) => args.state.state.clone(),
-            Self::Pull(args) | Self::State(StateCommand::Pull(args)) => args.state.state.clone(),
+            Self::Init(args) => args.argument.clone(),
+            Self::Status(args) => args.argument.clone(),
+            Self::History(args) => args.state.argument.clone(),
+            Self::Pull(args) | Self::State(StateCommand::Pull(args)) => args.state.argument.clone(),
             Self::Show(args) | Self::State(StateCommand::Show(args)) => args.state(),
             Self::State(StateCommand::List(args)) => args.state(),
-            Self::Import(ImportCommand::Snapshot(args)) => args.state.state.clone(),
-            Self::Rollback(args) => args.state.state.clone(),
-            Self::Unlock(args) => args.state.state.clone(),
+            Self::Import(ImportCommand::Snapshot(args)) => args.state.argument.clone(),
+            Self::Rollback(args) => args.state.argument.clone(),
+            Self::Unlock(args) => args.state.argument.clone(),
             _ => None,
         }
     }

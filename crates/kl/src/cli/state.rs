@@ -12,8 +12,8 @@ use crate::config::values::Span;
 #[derive(Debug, Clone, Args)]
 pub(crate) struct StateArgs {
     /// NAME, ENV/NAME, WS/ENV/NAME or a URL; as configured when left out.
-    #[arg(value_name = "STATE")]
-    pub(crate) state: Option<StateRef>,
+    #[arg(id = "argument", value_name = "STATE")]
+    pub(crate) argument: Option<StateRef>,
 }
 
 #[derive(Debug, Clone, Args)]
@@ -27,8 +27,8 @@ another variable), never the token.
 JSON: {\"file\", \"written\", \"backend_block\", \"principal\", \"state_exists\"}.")]
 pub(crate) struct InitArgs {
     /// The address of the state, or the parts of it that are not known yet.
-    #[arg(value_name = "STATE")]
-    pub(crate) state: Option<StateRef>,
+    #[arg(id = "argument", value_name = "STATE")]
+    pub(crate) argument: Option<StateRef>,
 
     /// Replace a .kl.toml that is there already.
     #[arg(long)]

@@ -31,11 +31,11 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// The server ends every request within 60 s by itself; a little longer and its answer is lost.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(75);
 /// Waits before the second, third and fourth try. In sum they bridge a replica that is replaced,
-/// and keep a person with a wrong address waiting for no more than three seconds.
+/// and keep a person with a wrong address waiting for no more than two seconds.
 const PAUSES: [Duration; 3] = [
-    Duration::from_millis(250),
-    Duration::from_millis(750),
-    Duration::from_secs(2),
+    Duration::from_millis(200),
+    Duration::from_millis(500),
+    Duration::from_secs(1),
 ];
 /// A `Retry-After` beyond this is not waited for: the user is told instead.
 const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(10);

@@ -47,7 +47,7 @@ pub(super) async fn run(args: PullArgs, context: &Context) -> Result<()> {
     match output {
         None => {
             while let Some(piece) = pieces.next().await {
-                context.printer.bytes(&piece.map_err(|error| cut(error))?)?;
+                context.printer.bytes(&piece.map_err(cut)?)?;
             }
             Ok(())
         }

@@ -30,7 +30,11 @@ fn markdown() -> String {
     for command in root.get_subcommands() {
         describe(&mut text, command);
     }
-    text
+    // Each part ends with a blank line and each heading begins with one.
+    while text.contains("\n\n\n") {
+        text = text.replace("\n\n\n", "\n\n");
+    }
+    format!("{}\n", text.trim_end())
 }
 
 const PREAMBLE: &str = "\
@@ -156,7 +160,7 @@ fn arguments(text: &mut String, arguments: &[&Arg]) {
             format!(" Default: `{}`.", defaults.join(" "))
         };
         // Writing to a String cannot fail.
-        _ = writeln!(text, "- `{shown}`: {}{default}", one_line(&help));
+        _ = writeln!(text, "- `{shown}`: {}{default}", sentence(&help));
     }
     if !arguments.is_empty() {
         text.push('\n');
@@ -188,8 +192,19 @@ fn about(command: &Command) -> String {
 
 fn paragraph(text: &mut String, words: &str) {
     if !words.is_empty() {
-        _ = write!(text, "{}\n\n", words.trim());
+        _ = write!(text, "{}\n\n", sentence(words));
     }
+}
+
+/// Clap strips the final full stop of a one-line help text.
+fn sentence(words: &str) -> String {
+    let words = words.trim();
+    let stop = if words.ends_with(['.', ':', '}', '`']) {
+        ""
+    } else {
+        "."
+    };
+    format!("{words}{stop}")
 }
 
 fn one_line(text: &str) -> String {

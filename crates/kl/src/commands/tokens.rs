@@ -31,7 +31,7 @@ async fn create(args: TokenCreateArgs, context: &Context) -> Result<()> {
     let seconds = args.expires.0.as_secs();
     let days = u16::try_from(seconds / DAY)
         .ok()
-        .filter(|days| seconds % DAY == 0 && (1..=365).contains(days))
+        .filter(|days| seconds.is_multiple_of(DAY) && (1..=365).contains(days))
         .ok_or_else(|| {
             Failure::usage(format!(
                 "a token lives for whole days, 1d to 365d, and not for {}",

@@ -2,7 +2,7 @@
 
 use protocol::states::Version;
 
-use crate::client::{ApiError, Client};
+use crate::client::Client;
 use crate::config::StateAddress;
 use crate::failure::{Failure, Result};
 
@@ -66,8 +66,7 @@ async fn back(client: &Client, state: &StateAddress, count: usize) -> Result<Ver
     loop {
         let page = client
             .list_versions(state, Some(left + 1), cursor.as_deref())
-            .await
-            .map_err(ApiError::from)?;
+            .await?;
         let seen = page.versions.len();
         if let Some(version) = page.versions.into_iter().nth(left) {
             return Ok(version);
