@@ -151,17 +151,18 @@ JSON: an object of settings, each {\"value\", \"origin\"}; value is null when un
     /// Show who the token belongs to and what it may do.
     #[command(after_help = "Example: kl whoami\n\nJSON: `WhoAmI` of the API.")]
     Whoami,
-    /// List the states of the environment.
+    /// List the states of the environment, or what is in one state.
     #[command(
         visible_alias = "ls",
+        override_usage = "kl list [OPTIONS]\n       kl list [OPTIONS] STATE [ADDRESS]...",
         after_help = "\
 Example: kl list
 
-The addresses inside one state: kl state list.
+With a state it is `kl state list`: the addresses inside.
 
-JSON: {\"states\": [`StateSummary` of the API, …]}."
+JSON: {\"states\": [`StateSummary` of the API, …]}; with a state as `kl state list`."
     )]
-    List,
+    List(ListArgs),
     /// Show a state's newest version and who holds it.
     #[command(after_help = "Example: kl status prod\n\nJSON: `StateStatus` of the API.")]
     Status(StateArgs),
@@ -211,7 +212,7 @@ impl Command {
             Self::History(args) => args.state.argument.clone(),
             Self::Pull(args) | Self::State(StateCommand::Pull(args)) => args.state.argument.clone(),
             Self::Show(args) | Self::State(StateCommand::Show(args)) => args.state(),
-            Self::State(StateCommand::List(args)) => args.state(),
+            Self::List(args) | Self::State(StateCommand::List(args)) => args.state(),
             Self::Import(ImportCommand::Snapshot(args)) => args.state.argument.clone(),
             Self::Rollback(args) => args.state.argument.clone(),
             Self::Unlock(args) => args.state.argument.clone(),

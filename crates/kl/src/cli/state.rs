@@ -108,6 +108,11 @@ pub(crate) struct ListArgs {
 }
 
 impl ListArgs {
+    /// Whether nothing was named: `kl list` then lists states.
+    pub(crate) fn is_bare(&self) -> bool {
+        self.arguments.is_empty() && self.version == "head"
+    }
+
     /// The argument that names the state: the first that is no address.
     pub(crate) fn state(&self) -> Option<StateRef> {
         self.arguments

@@ -86,7 +86,7 @@ pub(crate) async fn run(command: Command, context: &Context) -> Result<()> {
         Command::Init(args) => init::run(args, context).await,
         Command::Config => config::run(context),
         Command::Whoami => whoami::run(context).await,
-        Command::List => list::states(context).await,
+        Command::List(args) if args.is_bare() => list::states(context).await,
         Command::Status(_) => status::run(context).await,
         Command::History(args) => history::run(args, context).await,
         Command::Pull(args) | Command::State(StateCommand::Pull(args)) => {
@@ -95,7 +95,9 @@ pub(crate) async fn run(command: Command, context: &Context) -> Result<()> {
         Command::Show(args) | Command::State(StateCommand::Show(args)) => {
             show::run(args, context).await
         }
-        Command::State(StateCommand::List(args)) => list::addresses(args, context).await,
+        Command::List(args) | Command::State(StateCommand::List(args)) => {
+            list::addresses(args, context).await
+        }
         Command::Import(ImportCommand::Snapshot(args)) => import::run(args, context).await,
         Command::Rollback(args) => rollback::run(args, context).await,
         Command::Unlock(args) => unlock::run(args, context).await,

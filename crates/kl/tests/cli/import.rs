@@ -1,6 +1,7 @@
 //! What happens to a state file on this side of the wire.
 
-use crate::sealed::{Sealed, case_file};
+use crate::harness::case_file;
+use crate::sealed::Sealed;
 
 fn import(name: &str, contents: &[u8], code: i32) -> String {
     let sealed = Sealed::new().configured().file(name, contents);

@@ -1,9 +1,11 @@
 //! A directory of its own to run `kl` in, and what came out of it.
 
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
 
 use tempfile::TempDir;
+
+use crate::harness::Done;
 
 /// The address most tests use. Nothing listens on port 1 of this machine.
 pub(crate) const URL: &str = "http://127.0.0.1:1/v1/states/ws_0123456789ab/env_0123456789ab/prod";
@@ -86,48 +88,4 @@ impl Sealed {
         let text = |part: &str| view[name][part].as_str().unwrap_or("-").to_owned();
         (text("value"), text("origin"))
     }
-}
-
-/// A finished run.
-#[derive(Debug)]
-pub(crate) struct Done(pub(crate) Output);
-
-impl Done {
-    /// Checks the exit code.
-    #[track_caller]
-    pub(crate) fn expect(self, code: i32) -> Self {
-        assert_eq!(
-            self.0.status.code(),
-            Some(code),
-            "stdout: {}\nstderr: {}",
-            self.stdout(),
-            self.stderr()
-        );
-        self
-    }
-
-    pub(crate) fn stdout(&self) -> String {
-        String::from_utf8(self.0.stdout.clone()).unwrap()
-    }
-
-    pub(crate) fn stderr(&self) -> String {
-        String::from_utf8(self.0.stderr.clone()).unwrap()
-    }
-
-    /// Checks that stderr has the text.
-    #[track_caller]
-    pub(crate) fn says(self, text: &str) -> Self {
-        assert!(self.stderr().contains(text), "stderr: {}", self.stderr());
-        self
-    }
-}
-
-/// A case file of the shared inputs.
-pub(crate) fn case_file(name: &str) -> Vec<u8> {
-    let shared = std::env::var_os("KL_SHARED_DIR").map_or_else(
-        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared"),
-        PathBuf::from,
-    );
-    let path = shared.join("cases/files").join(name);
-    std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
