@@ -3,6 +3,11 @@
 //! Every test is ignored without the stack, and each works on states of its own, so they run in
 //! parallel.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "in a test a panic is the report; the lint spares test functions, but not their harness"
+)]
+
 #[path = "../harness/mod.rs"]
 mod harness;
 
