@@ -1,5 +1,6 @@
 //! What each command does: library calls on the client, then one result for the printer.
 
+mod addresses;
 mod completions;
 mod config;
 mod environments;

@@ -16,6 +16,7 @@ mod initialised_backend;
 mod origin;
 mod resolve;
 mod settings;
+mod state_ref;
 mod terraform;
 pub(crate) mod values;
 
@@ -24,11 +25,12 @@ use std::path::{Path, PathBuf};
 
 use protocol::{EnvironmentId, StateName, WorkspaceId};
 
-pub(crate) use self::address::{Server, StateAddress, StateRef};
+pub(crate) use self::address::{Server, StateAddress};
 pub(crate) use self::credential::{Credential, CredentialSource};
 pub(crate) use self::origin::{Origin, Sourced};
 pub(crate) use self::resolve::{Asked, resolve};
 pub(crate) use self::settings::Settings;
+pub(crate) use self::state_ref::StateRef;
 use self::values::{Confirm, Fallback, Protocol, Span};
 
 /// What the process was started in: read once in `main`, so that resolving is a plain function.

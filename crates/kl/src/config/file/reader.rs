@@ -1,23 +1,21 @@
-//! `.kl.toml`: the nearest one from the working directory upward.
+//! What a `.kl.toml` says.
 //!
-//! The file is walked by hand rather than through serde, because every refusal names the line and,
-//! for an unknown key, the nearest known one. It never holds a token, only where one is found.
+//! The document is walked by hand rather than through serde, because every refusal names the line
+//! and, for an unknown key, the nearest known one. It never holds a token, only where one is found.
 //! To add a key: extend [`KEYS`] and the `match` in [`Reader::set`], and document it in the
-//! reference text of `kl config`.
+//! settings table of `kl reference`.
 
 use std::borrow::Cow;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::str::FromStr;
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::address::{environment_id, state_name, workspace_id};
-use super::{CredentialSource, Layer, Origin, Sourced, StateAddress, Surroundings, git};
+use crate::config::address::{environment_id, state_name, workspace_id};
+use crate::config::{CredentialSource, Layer, Origin, Sourced, StateAddress, Surroundings, git};
 use crate::failure::{Failure, Result};
 use crate::secret::find_token;
-
-pub(crate) const NAME: &str = ".kl.toml";
 
 /// Every key, with its section.
 const KEYS: &[(&str, &str)] = &[
@@ -46,55 +44,11 @@ const SECRETS: &[&str] = &[
     "access_token",
 ];
 
-/// Reads the nearest `.kl.toml`; an empty layer if there is none.
+/// Reads the text of the file at `path`.
 ///
 /// # Errors
-/// Usage failures that start with `FILE:LINE:`, also for a file that another user has planted
-/// above the working directory.
-pub(super) fn read(surroundings: &Surroundings) -> Result<Layer> {
-    let Some(path) = find(&surroundings.directory) else {
-        return Ok(Layer::default());
-    };
-    refuse_foreign_owner(&path, surroundings)?;
-    let text = std::fs::read_to_string(&path).map_err(|error| {
-        Failure::from(error).context(format!("could not read {}", path.display()))
-    })?;
-    parse(&text, &path, surroundings)
-}
-
-fn find(directory: &Path) -> Option<PathBuf> {
-    directory
-        .ancestors()
-        .map(|folder| folder.join(NAME))
-        .find(|path| path.is_file())
-}
-
-/// A configuration file says where the token is sent and may name a command to run. One that
-/// somebody else put into a shared folder above (`/tmp/.kl.toml`) must not decide that. Accepted
-/// are files of root, of the owner of the working directory and of the owner of the home directory.
-#[cfg(unix)]
-fn refuse_foreign_owner(path: &Path, surroundings: &Surroundings) -> Result<()> {
-    use std::os::unix::fs::MetadataExt;
-
-    let owner = |path: &Path| path.metadata().map(|found| found.uid()).ok();
-    let file = owner(path);
-    let home = surroundings.variable("HOME").map(Path::new).and_then(owner);
-    if file == Some(0) || file == owner(&surroundings.directory) || file == home {
-        return Ok(());
-    }
-    Err(Failure::usage(format!(
-        "{} belongs to another user and is not read",
-        path.display()
-    ))
-    .hint("take it away, or run `kl init` here to write one of your own"))
-}
-
-#[cfg(not(unix))]
-fn refuse_foreign_owner(_: &Path, _: &Surroundings) -> Result<()> {
-    Ok(())
-}
-
-fn parse(text: &str, path: &Path, surroundings: &Surroundings) -> Result<Layer> {
+/// Usage failures that start with `FILE:LINE:`.
+pub(super) fn parse(text: &str, path: &Path, surroundings: &Surroundings) -> Result<Layer> {
     let mut reader = Reader {
         text,
         path,
@@ -342,7 +296,7 @@ mod tests {
         let folder = Path::new("/project");
         parse(
             text,
-            &folder.join(NAME),
+            &folder.join(crate::config::file::NAME),
             &Surroundings::for_test(folder, &[]),
         )
     }
