@@ -59,3 +59,40 @@ fn text(resource: &ResourceDetail) -> String {
     };
     format!("{head}{body}}}\n")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn resource(attributes: &str) -> ResourceDetail {
+        serde_json::from_str(&format!(
+            r#"{{"address":"t.n","mode":"managed","type":"t","name":"n","provider":"p","since_seq":1,
+                "seq":2,"tainted":true,"dependencies":[],"masked":true{attributes}}}"#
+        ))
+        .unwrap()
+    }
+
+    #[test]
+    fn the_layout_is_that_of_terraform_state_show() {
+        let shown = text(&resource(
+            r#","attributes":{"id":"x","big":9007199254740993,"lone":"\ud800"}"#,
+        ));
+        assert_eq!(
+            shown,
+            "# t.n: (tainted)\nresource \"t\" \"n\" {\n    big  = 9007199254740993\n    id   = \"x\"\n    lone = \"\\ud800\"\n}\n"
+        );
+    }
+
+    #[test]
+    fn a_viewer_is_told_which_role_sees_values() {
+        assert!(text(&resource("")).contains("role reader"));
+    }
+
+    #[test]
+    fn json_keeps_numbers_and_escapes_as_they_came() {
+        let attributes = r#"{"big":9007199254740993,"lone":"\ud800"}"#;
+        let resource = resource(&format!(r#","attributes":{attributes}"#));
+        let json = serde_json::to_string(&resource).unwrap();
+        assert!(json.contains(attributes), "{json}");
+    }
+}
