@@ -128,18 +128,35 @@ impl Import<'_> {
             _ = tokio::signal::ctrl_c() => Err(Failure::failed("interrupted")
                 .hint("run `kl history` to see whether the version was written")),
         };
-        if let Err(error) = self.client.unlock(self.state, &lock).await {
-            let failure = Failure::from(error).context(format!(
-                "could not give up the lock {} of state `{}`",
-                lock.id, self.state.state
-            ));
-            // The write is what was asked for; the lock left behind comes second.
-            self.context.printer.failure(&failure.hint(format!(
-                "run `kl unlock {} --lock-id {}`",
-                self.state.state, lock.id
-            )));
+        let released = self
+            .client
+            .unlock(self.state, &lock)
+            .await
+            .map_err(|error| {
+                Failure::from(error)
+                    .context(format!(
+                        "could not give up the lock {} of state `{}`",
+                        lock.id, self.state.state
+                    ))
+                    .hint(format!(
+                        "run `kl unlock {} --lock-id {}`",
+                        self.state.state, lock.id
+                    ))
+            });
+        match (written, released) {
+            (Ok(version), Ok(())) => Ok(version),
+            (Ok(version), Err(failure)) => {
+                self.context
+                    .printer
+                    .note(&format!("version {} is written", version.seq));
+                Err(failure)
+            }
+            (Err(failure), Ok(())) => Err(failure),
+            (Err(first), Err(second)) => {
+                self.context.printer.failure(&second);
+                Err(first)
+            }
         }
-        written
     }
 
     /// Tries for the lock until `--lock-timeout` is over, with Terraform's pauses.

@@ -199,7 +199,7 @@ fn paragraph(text: &mut String, words: &str) {
 /// Clap strips the final full stop of a one-line help text.
 fn sentence(words: &str) -> String {
     let words = words.trim();
-    let stop = if words.ends_with(['.', ':', '}', '`']) {
+    let stop = if words.ends_with(['.', ':', '}']) {
         ""
     } else {
         "."

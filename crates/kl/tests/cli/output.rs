@@ -107,6 +107,17 @@ fn the_reference_tells_of_every_command_and_every_exit_code() {
 }
 
 #[test]
+fn the_committed_reference_is_what_kl_prints() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/cli.md");
+    let committed = std::fs::read_to_string(path).unwrap();
+    let printed = Sealed::new().kl(&["reference"]).expect(0).stdout();
+    assert!(
+        committed == printed,
+        "docs/cli.md is stale: run `cargo xtask gen`"
+    );
+}
+
+#[test]
 fn no_colour_without_a_terminal_and_errors_survive_quiet() {
     let done = Sealed::new().configured().kl(&["-q", "status"]).expect(6);
     assert!(!done.stderr().contains('\x1b'), "{done:?}");
