@@ -28,6 +28,9 @@ fn main() -> ExitCode {
 
     let command = Cli::command();
     let arguments = cli::argv::normalise(std::env::args_os(), &command);
+    if cli::argv::holds_token(&arguments) {
+        return end(Printer::new(false, false), Err(token_on_command_line()));
+    }
     let parsed = command
         .try_get_matches_from(arguments)
         .and_then(|matches| Cli::from_arg_matches(&matches));
@@ -40,7 +43,12 @@ fn main() -> ExitCode {
         }
     };
     let printer = Printer::new(cli.global.json, cli.global.quiet);
-    match run(cli, printer) {
+    end(printer, run(cli, printer))
+}
+
+/// Says how it went, and makes the exit code of it.
+fn end(printer: Printer, outcome: Result<()>) -> ExitCode {
+    match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) if failure.is_closed_pipe() => ExitCode::SUCCESS,
         Err(failure) => {
@@ -50,12 +58,17 @@ fn main() -> ExitCode {
     }
 }
 
+fn token_on_command_line() -> Failure {
+    Failure::usage(
+        "a token is not taken on the command line: it shows in process lists and histories",
+    )
+    .hint("run `export KL_TOKEN=…`, or give `--token-file FILE`")
+    .hint("if it is a real one, it has leaked now: run `kl token revoke --leaked` with it")
+}
+
 fn run(cli: Cli, printer: Printer) -> Result<()> {
     if cli.global.has_token() {
-        return Err(Failure::usage(
-            "a token is not taken as a flag: it would show in process lists and histories",
-        )
-        .hint("run `export KL_TOKEN=…`, or give `--token-file FILE`"));
+        return Err(token_on_command_line());
     }
     if let Some(outcome) = commands::run_offline(&cli.command, printer) {
         return outcome;

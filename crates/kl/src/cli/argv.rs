@@ -3,11 +3,15 @@
 //! Terraform writes long flags with one dash, and hands are trained on it. One dash before a long
 //! flag that some command has is therefore read as two. Short flags and their clusters are left
 //! alone, and so is everything after `--`.
+//!
+//! A token among the arguments is noticed here, before anything could repeat it in a message.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 
 use clap::Command;
+
+use crate::secret::find_token;
 
 /// Rewrites the arguments, the program's name among them.
 pub(crate) fn normalise(
@@ -29,6 +33,16 @@ pub(crate) fn normalise(
             }
         })
         .collect()
+}
+
+/// Whether an argument holds a token. The one command that takes one is for tokens that have
+/// leaked already.
+pub(crate) fn holds_token(arguments: &[OsString]) -> bool {
+    let is_revoking = arguments.iter().any(|argument| argument == "revoke");
+    !is_revoking
+        && arguments
+            .iter()
+            .any(|argument| find_token(&argument.to_string_lossy()).is_some())
 }
 
 fn is_single_dashed(text: &str, known: &BTreeSet<String>) -> bool {

@@ -24,6 +24,7 @@ pub(crate) use self::tenancy::{
 use crate::config::address::{environment_id, state_name, workspace_id};
 use crate::config::values::Protocol;
 use crate::config::{Asked, Server, StateAddress, StateRef};
+use crate::secret::Secret;
 
 /// Terraform states, kept by Kilolock: locked, versioned, and shared without queues.
 #[derive(Debug, Parser)]
@@ -87,8 +88,9 @@ pub(crate) struct GlobalArgs {
     token_file: Option<PathBuf>,
 
     /// Refused with an explanation: a flag shows in process lists and shell histories.
-    #[arg(long, global = true, hide = true, value_name = "TOKEN", num_args = 0..=1)]
-    token: Option<Option<String>>,
+    #[arg(long, global = true, hide = true, value_name = "TOKEN", num_args = 0..=1,
+          value_parser = secret)]
+    token: Option<Option<Secret>>,
 
     /// Act as if started in this directory.
     #[arg(
@@ -106,6 +108,11 @@ pub(crate) struct GlobalArgs {
     /// Print the result and errors only.
     #[arg(long, short, global = true, help_heading = "Output and behaviour")]
     pub(crate) quiet: bool,
+}
+
+/// Takes any text for a secret; the parser never fails, so clap never repeats it.
+fn secret(text: &str) -> Result<Secret, std::convert::Infallible> {
+    Ok(Secret::new(text))
 }
 
 impl GlobalArgs {

@@ -8,6 +8,7 @@ use protocol::{EnvironmentId, PrincipalId, Role};
 
 use crate::config::address::environment_id;
 use crate::config::values::Span;
+use crate::secret::Secret;
 
 #[derive(Debug, Clone, Subcommand)]
 pub(crate) enum EnvironmentCommand {
@@ -156,10 +157,11 @@ pub(crate) struct TokenRevokeArgs {
     /// The token's id, from `kl token list`.
     #[arg(
         value_name = "TOKEN_ID",
+        value_parser = super::secret,
         required_unless_present = "leaked",
         conflicts_with = "leaked"
     )]
-    pub(crate) token_id: Option<String>,
+    pub(crate) token_id: Option<Secret>,
 
     /// Read the token itself from standard input.
     #[arg(long)]

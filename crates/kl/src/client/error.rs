@@ -21,10 +21,14 @@ pub(crate) enum ApiError {
     Foreign { status: StatusCode },
     #[error("could not reach {server}: {reason}")]
     Unreachable { server: String, reason: String },
-    #[error("the answer of {path} is not what this version of kl expects")]
+    /// The reader's own words are left out: they may quote what was in the answer.
+    #[error(
+        "the answer of {path} is not what this version of kl expects (line {line}, column {column})"
+    )]
     Unreadable {
         path: String,
-        source: serde_json::Error,
+        line: usize,
+        column: usize,
     },
     #[error("the request could not be written")]
     Unsendable(#[source] serde_json::Error),

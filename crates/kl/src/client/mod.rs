@@ -132,9 +132,10 @@ impl Client {
         let url = call.url.clone();
         let body = self.send(call).await?.bytes().await;
         let body = body.map_err(|error| ApiError::unreachable(&self.server, &error))?;
-        serde_json::from_slice(&body).map_err(|source| ApiError::Unreadable {
+        serde_json::from_slice(&body).map_err(|error| ApiError::Unreadable {
             path: url.path().to_owned(),
-            source,
+            line: error.line(),
+            column: error.column(),
         })
     }
 

@@ -138,34 +138,39 @@ async fn list(context: &Context) -> Result<()> {
     })
 }
 
+/// The public part of a token.
+const ID_LENGTH: usize = 12;
+
 #[derive(Serialize)]
 struct Revoked<'a> {
     revoked: Option<&'a str>,
 }
 
 async fn revoke(args: TokenRevokeArgs, context: &Context) -> Result<()> {
-    let given = args.token_id.as_deref().unwrap_or_default();
+    let Some(given) = args.token_id else {
+        return revoke_leaked(&from_stdin()?, context).await;
+    };
     // Whoever pastes the whole token where its id belongs wants it gone, and has leaked it.
-    if args.leaked || find_token(given) == Some(0) {
-        let token = if args.leaked {
-            from_stdin()?
-        } else {
-            Secret::new(given)
-        };
-        return revoke_leaked(&token, context).await;
+    if find_token(given.expose()) == Some(0) {
+        return revoke_leaked(&given, context).await;
+    }
+    let id = given.expose();
+    if id.len() != ID_LENGTH || !id.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
+        return Err(Failure::usage(format!(
+            "that is no token id: it has {ID_LENGTH} letters and digits, those after the prefix"
+        ))
+        .hint("run `kl token list`"));
     }
     let workspace = context.settings.workspace()?;
     context
         .client()?
-        .revoke_token(workspace, given)
+        .revoke_token(workspace, id)
         .await
-        .map_err(|error| Failure::from(error).context(format!("could not revoke token {given}")))?;
-    let view = Revoked {
-        revoked: Some(given),
-    };
+        .map_err(|error| Failure::from(error).context(format!("could not revoke token {id}")))?;
+    let view = Revoked { revoked: Some(id) };
     context
         .printer
-        .result(&view, || format!("revoked token {given}\n"))
+        .result(&view, || format!("revoked token {id}\n"))
 }
 
 async fn revoke_leaked(token: &Secret, context: &Context) -> Result<()> {

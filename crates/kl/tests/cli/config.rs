@@ -254,6 +254,29 @@ fn the_token_itself_is_no_flag() {
         .configured()
         .kl(&["status", "--token", "klp_mellon"])
         .expect(2)
-        .says("a token is not taken as a flag")
+        .says("a token is not taken on the command line")
         .says("KL_TOKEN");
+}
+
+#[test]
+fn a_token_anywhere_on_the_command_line_is_refused_and_not_repeated() {
+    let token = format!("klp_{}", "Ab3".repeat(17));
+    let sealed = Sealed::new().configured();
+    for arguments in [
+        vec!["status".to_owned(), token.clone()],
+        vec!["status".to_owned(), format!("--no-such-flag={token}")],
+        vec![
+            "whoami".to_owned(),
+            "--server".to_owned(),
+            format!("https://kl:{token}@host"),
+        ],
+        vec!["token".to_owned(), "revoke".to_owned(), format!("x{token}")],
+    ] {
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        let done = sealed.kl(&arguments).expect(2);
+        assert!(!done.stderr().contains(&token), "{done:?}");
+    }
+    // The one place for it: it leaked, and is to end. Unreachable, so it got that far.
+    let done = sealed.kl(&["token", "revoke", &token]).expect(6);
+    assert!(!done.stderr().contains(&token), "{done:?}");
 }
