@@ -204,7 +204,7 @@ Takes the Terraform lock around the write. A file in UTF-16 or with a byte order
 mark, as Windows shells write them, is converted first. A state that holds
 resources is replaced by another lineage or a lower serial only with --force.
 
-JSON: `Version` of the API.")]
+JSON: `ImportAnswer` of the API.")]
 pub(crate) struct SnapshotArgs {
     /// The file; `-` reads standard input.
     #[arg(value_name = "FILE")]
@@ -233,8 +233,9 @@ Example: kl rollback prod --to 7 --apply
 The old version becomes a new one on top, with the next serial; nothing is lost,
 and rolling back again undoes it.
 
-JSON: {\"current\", \"target\", \"added\", \"changed\", \"removed\", \"applied\"}; the first two
-and `applied` (null for a preview) are `Version` of the API, the rest addresses.")]
+JSON: {\"current\", \"target\", \"added\", \"changed\", \"removed\", \"applied\"}: two
+`Version` of the API, three lists of addresses, and `RollbackAnswer` or null for
+a preview.")]
 pub(crate) struct RollbackArgs {
     #[command(flatten)]
     pub(crate) state: StateArgs,

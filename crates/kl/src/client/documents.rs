@@ -4,7 +4,7 @@ use base64::Engine as _;
 use bytes::Bytes;
 use futures::{Stream, StreamExt as _};
 use md5::{Digest as _, Md5};
-use protocol::states::Version;
+use protocol::states::ImportAnswer;
 use reqwest::header::{HeaderName, HeaderValue};
 use reqwest::{Body, Method};
 
@@ -70,7 +70,7 @@ impl Client {
         &self,
         state: &StateAddress,
         upload: Upload<'_>,
-    ) -> Result<Version, ApiError> {
+    ) -> Result<ImportAnswer, ApiError> {
         let mut url = state.route(&["import"]);
         if let Some(lock_id) = upload.lock_id {
             url.query_pairs_mut().append_pair("ID", lock_id);

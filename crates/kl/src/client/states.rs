@@ -1,8 +1,8 @@
 //! The routes of states: lists, status, versions, resources, rollback.
 
 use protocol::states::{
-    ForceUnlockRequest, ResourceDetail, ResourcePage, RollbackRequest, StatePage, StateStatus,
-    Version, VersionPage,
+    ForceUnlockAnswer, ForceUnlockRequest, ResourceDetail, ResourcePage, RollbackAnswer,
+    RollbackRequest, StatePage, StateStatus, Version, VersionPage,
 };
 use protocol::{EnvironmentId, WorkspaceId};
 use reqwest::{Method, Url};
@@ -42,7 +42,7 @@ impl Client {
             .await
     }
 
-    /// One version, by `head`, number or id.
+    /// One version, by its number, its id, `head`, or `@1` for the one before the head.
     pub(crate) async fn get_version(
         &self,
         state: &StateAddress,
@@ -87,7 +87,7 @@ impl Client {
         &self,
         state: &StateAddress,
         to: &str,
-    ) -> Result<Version, ApiError> {
+    ) -> Result<RollbackAnswer, ApiError> {
         let request = RollbackRequest { to: to.to_owned() };
         let call = Call::new(
             Method::POST,
@@ -102,7 +102,7 @@ impl Client {
         &self,
         state: &StateAddress,
         lock_id: Option<&str>,
-    ) -> Result<(), ApiError> {
+    ) -> Result<ForceUnlockAnswer, ApiError> {
         let request = ForceUnlockRequest {
             lock_id: lock_id.map(str::to_owned),
         };
@@ -111,7 +111,7 @@ impl Client {
             state.route(&["force-unlock"]),
             Repeat::BeforeArrival,
         );
-        self.done(call.json(&request)?).await
+        self.json(call.json(&request)?).await
     }
 }
 

@@ -73,7 +73,9 @@ fn text(versions: &[Version], context: &Context) -> String {
             version.created_by.clone(),
             how(version),
             resources(version),
-            version.size_bytes.to_string(),
+            version
+                .size_bytes
+                .map_or_else(|| "-".to_owned(), |bytes| bytes.to_string()),
         ]);
     }
     table.finish()

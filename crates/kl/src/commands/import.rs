@@ -9,7 +9,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use bytes::Bytes;
-use protocol::states::{StateStatus, Version};
+use protocol::states::{ImportAnswer, StateStatus};
 use protocol::{Code, LockInfo};
 use tfstate::{Document, Refusal};
 
@@ -31,18 +31,18 @@ pub(super) async fn run(args: SnapshotArgs, context: &Context) -> Result<()> {
         state: &state,
         snapshot: &snapshot,
     };
-    let version = if args.lock {
+    let written = if args.lock {
         import.under_lock().await?
     } else {
         import.write(None).await?
     };
-    context.printer.result(&version, || {
-        format!(
-            "{} is version {} of state {}\n",
-            args.file.display(),
-            version.seq,
-            state.state
-        )
+    context.printer.result(&written, || {
+        let (file, seq, state) = (args.file.display(), written.seq, &state.state);
+        if written.changed {
+            format!("{file} is version {seq} of state {state}\n")
+        } else {
+            format!("{file} is what state {state} has already, as version {seq}\n")
+        }
     })
 }
 
@@ -120,7 +120,7 @@ struct Import<'a> {
 
 impl Import<'_> {
     /// Takes the lock, writes, and gives the lock up whatever happened in between.
-    async fn under_lock(&self) -> Result<Version> {
+    async fn under_lock(&self) -> Result<ImportAnswer> {
         let lock = self.lock_info();
         self.take(&lock).await?;
         let written = tokio::select! {
@@ -179,7 +179,7 @@ impl Import<'_> {
         }
     }
 
-    async fn write(&self, lock_id: Option<&str>) -> Result<Version> {
+    async fn write(&self, lock_id: Option<&str>) -> Result<ImportAnswer> {
         if !self.args.force {
             self.check_head().await?;
         }

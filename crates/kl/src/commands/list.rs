@@ -67,13 +67,11 @@ pub(super) async fn addresses(args: ListArgs, context: &Context) -> Result<()> {
         .map(Filter::parse)
         .collect::<Result<Vec<_>>>()?;
     let client = context.client()?;
-    let version = VersionRef::parse(&args.version)?
-        .for_server(&client, &state)
-        .await?;
+    let version = VersionRef::parse(&args.version)?;
     let mut seq = 0;
     let found = pages::all(async |cursor| {
         let page = client
-            .list_resources(&state, &version, cursor.as_deref())
+            .list_resources(&state, version.as_str(), cursor.as_deref())
             .await?;
         seq = page.seq;
         Ok((page.resources, page.next_cursor))

@@ -30,11 +30,9 @@ pub(super) async fn run(args: PullArgs, context: &Context) -> Result<()> {
     }
     let state = context.state()?;
     let client = context.client()?;
-    let version = VersionRef::parse(&args.version)?
-        .for_server(&client, &state)
-        .await?;
+    let version = VersionRef::parse(&args.version)?;
     let (length, pieces) = client
-        .get_document(&state, &version)
+        .get_document(&state, version.as_str())
         .await
         .map_err(|error| status::unreadable(error.into(), &state))?;
     let mut progress = Progress::start(context.printer, "receiving", length);

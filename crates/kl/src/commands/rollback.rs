@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use protocol::states::{ResourceSummary, Version};
+use protocol::states::{ResourceSummary, RollbackAnswer, Version};
 use serde::Serialize;
 
 use super::version_ref::VersionRef;
@@ -20,19 +20,21 @@ struct View {
     added: Vec<String>,
     changed: Vec<String>,
     removed: Vec<String>,
-    applied: Option<Version>,
+    applied: Option<RollbackAnswer>,
 }
 
 pub(super) async fn run(args: RollbackArgs, context: &Context) -> Result<()> {
     let state = context.state()?;
     let client = context.client()?;
     let to = VersionRef::parse(&args.to)?;
+    let find = async |version: &str| client.get_version(&state, version).await;
     let unreadable = |failure| status::unreadable(failure, &state);
-    let current = VersionRef::Back(0)
-        .find(&client, &state)
+    let current = find("head")
         .await
-        .map_err(unreadable)?;
-    let target = to.find(&client, &state).await.map_err(unreadable)?;
+        .map_err(|error| unreadable(error.into()))?;
+    let target = find(to.as_str())
+        .await
+        .map_err(|error| unreadable(error.into()))?;
     if target.seq == current.seq {
         return Err(Failure::failed(format!(
             "version {} of state `{}` is the current one; there is nothing to roll back",
@@ -135,9 +137,10 @@ fn text(view: &View, state: &StateAddress) -> String {
             with_serial(&view.target)
         ),
         Some(applied) => format!(
-            "state {}: version {} has the content of version {}; it was version {}",
+            "state {}: version {} (serial {}) has the content of version {}; it was version {}",
             state.state,
-            with_serial(applied),
+            applied.seq,
+            applied.serial,
             with_serial(&view.target),
             with_serial(&view.current)
         ),

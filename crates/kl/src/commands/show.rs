@@ -16,11 +16,9 @@ pub(super) async fn run(args: ShowArgs, context: &Context) -> Result<()> {
     }
     let state = context.state()?;
     let client = context.client()?;
-    let version = VersionRef::parse(&args.version)?
-        .for_server(&client, &state)
-        .await?;
+    let version = VersionRef::parse(&args.version)?;
     let resource = client
-        .get_resource(&state, args.address(), &version, args.sensitive)
+        .get_resource(&state, args.address(), version.as_str(), args.sensitive)
         .await
         .map_err(|error| {
             Failure::from(error).context(format!(

@@ -1,6 +1,6 @@
 //! `kl status`: a state's newest version, and who holds it.
 
-use protocol::states::{LockHolder, LockLane, StateLifecycle, StateStatus, Version};
+use protocol::states::{KeptResult, LockHolder, LockLane, StateLifecycle, StateStatus, Version};
 
 use super::Context;
 use crate::config::StateAddress;
@@ -42,6 +42,9 @@ fn text(status: &StateStatus, state: &StateAddress, context: &Context) -> String
         table.pair("lock", held(holder, context));
         table.pair("lock id", &holder.lock_id);
     }
+    for kept in status.kept.iter().filter(|kept| !kept.settled) {
+        table.pair("kept", kept_result(kept, context));
+    }
     table.finish()
 }
 
@@ -65,7 +68,20 @@ fn version_rows(table: &mut Table, head: &Version, count: i64, context: &Context
         table.pair("terraform", version);
     }
     table.pair("resources", head.instance_count.to_string());
-    table.pair("size", format!("{} bytes", head.size_bytes));
+    if let Some(bytes) = head.size_bytes {
+        table.pair("size", format!("{bytes} bytes"));
+    }
+}
+
+/// A write that came after its lock had ended: not in the history, and not lost.
+fn kept_result(kept: &KeptResult, context: &Context) -> String {
+    format!(
+        "a late write by {} under lock {}, from version {}, {}",
+        kept.kept_by,
+        kept.lock_id,
+        kept.base_seq,
+        when(kept.kept_at, context.now)
+    )
 }
 
 fn unusual(lifecycle: StateLifecycle) -> Option<&'static str> {

@@ -45,14 +45,19 @@ pub(super) async fn run(args: UnlockArgs, context: &Context) -> Result<()> {
         return Err(Failure::failed("cancelled; the lock stays"));
     }
     // Its id goes along, so that a lock taken since the question is not the one that breaks.
-    client
+    let answer = client
         .force_unlock(&state, Some(&holder.lock_id))
         .await
         .map_err(|error| Failure::from(error).context(format!("could not break {what}")))?;
     let view = View {
-        broken: vec![holder],
+        broken: answer.broken.into_iter().collect(),
     };
-    context.printer.result(&view, || format!("broke {what}\n"))
+    context
+        .printer
+        .result(&view, || match view.broken.is_empty() {
+            true => format!("{what}, was given up meanwhile\n"),
+            false => format!("broke {what}\n"),
+        })
 }
 
 /// The holder that is meant: the one of that id, or the only one.

@@ -1,6 +1,6 @@
 //! `kl whoami`: who the server takes the caller for.
 
-use protocol::tenancy::{CallerKind, Grant, WhoAmI};
+use protocol::tenancy::{CallerKind, Grant, TokenScope, WhoAmI};
 
 use super::Context;
 use crate::failure::{Failure, Result};
@@ -37,17 +37,32 @@ fn text(caller: &WhoAmI, context: &Context) -> String {
         let name = if place == 0 { "may act as" } else { "" };
         table.pair(name, granted(grant));
     }
+    if caller.scope != TokenScope::default() {
+        table.pair("this token", narrowed(&caller.scope));
+    }
     if caller.grants.is_empty() && caller.kind != CallerKind::Operator {
         table.pair("may act as", "nothing yet: an admin has to grant a role");
     }
     table.finish()
 }
 
-pub(super) fn kind(kind: CallerKind) -> &'static str {
+fn kind(kind: CallerKind) -> &'static str {
     match kind {
         CallerKind::Person => "person",
         CallerKind::Service => "service",
         CallerKind::Operator => "operator",
+    }
+}
+
+/// What the token itself takes away from the grants.
+fn narrowed(scope: &TokenScope) -> String {
+    let role = scope.role.map_or_else(
+        || "as granted".to_owned(),
+        |role| format!("no more than {role}"),
+    );
+    match &scope.environment {
+        Some(environment) => format!("{role}, only in {environment}"),
+        None => role,
     }
 }
 

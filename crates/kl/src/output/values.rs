@@ -12,7 +12,9 @@ use serde_json::value::RawValue;
 use super::plain;
 
 /// What the server puts in the place of a sensitive value.
-const MASK: &str = "(sensitive value)";
+const MASK: &str = "(sensitive)";
+/// How Terraform shows it.
+const MASKED: &str = "(sensitive value)";
 /// Deeper than this the value is shown on one line, as it came.
 const DEEPEST: usize = 32;
 
@@ -31,7 +33,7 @@ pub(crate) fn attributes(object: &RawValue, indent: usize) -> String {
         }
         Err(_) => {
             pad(&mut text, indent);
-            text.push_str(&plain(object.get()));
+            value_into(&mut text, object, indent, 0);
             text.push('\n');
         }
     }
@@ -89,7 +91,7 @@ fn value_into(text: &mut String, value: &RawValue, indent: usize, depth: usize) 
             Err(_) => as_it_came(text),
         },
         Some(b'"') => match serde_json::from_str::<String>(raw) {
-            Ok(string) if string == MASK => text.push_str(MASK),
+            Ok(string) if string == MASK => text.push_str(MASKED),
             Ok(string) => text.push_str(&quoted(&string)),
             Err(_) => as_it_came(text),
         },
@@ -119,7 +121,7 @@ mod tests {
     fn values_are_shown_as_terraform_shows_them() {
         assert_eq!(
             shown(
-                r#"{"id":"i-1","tags":{"b c":"x","a":null},"ports":[80,1.50],"empty":{},"secret":"(sensitive value)"}"#
+                r#"{"id":"i-1","tags":{"b c":"x","a":null},"ports":[80,1.50],"empty":{},"secret":"(sensitive)"}"#
             ),
             "    empty  = {}\n    id     = \"i-1\"\n    ports  = [\n        80,\n        1.50,\n    ]\n    secret = (sensitive value)\n    tags   = {\n        \"a\"   = null\n        \"b c\" = \"x\"\n    }\n"
         );

@@ -130,7 +130,11 @@ fn versions_are_pulled_by_number_by_steps_back_and_into_files() {
             .stdout();
         assert_eq!(pulled, versions[index], "{reference}");
     }
-    for missing in ["4", "@3", "no-such-tag"] {
+    project
+        .kl(&["pull", "--version", "no-such-tag"])
+        .expect(1)
+        .says("a version is named by");
+    for missing in ["4", "@3"] {
         project
             .kl(&["pull", "--version", missing])
             .expect(1)
