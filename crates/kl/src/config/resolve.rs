@@ -53,31 +53,23 @@ pub(crate) fn resolve(asked: Asked, surroundings: &Surroundings) -> Result<Setti
 }
 
 fn from_command_line(asked: Asked, surroundings: &Surroundings) -> Result<Layer> {
-    let flag = |name| Origin::Flag(name);
+    let token_file = asked
+        .token_file
+        .map(|path| CredentialSource::File(surroundings.directory.join(path)));
     let mut layer = Layer {
-        server: asked
-            .server
-            .map(|value| Sourced::new(value, flag("--server"))),
-        workspace: asked
-            .workspace
-            .map(|value| Sourced::new(value, flag("--workspace"))),
-        environment: asked
-            .environment
-            .map(|value| Sourced::new(value, flag("--environment"))),
-        state: asked
-            .state
-            .map(|value| Sourced::new(value, flag("--state"))),
-        protocol: asked
-            .protocol
-            .map(|value| Sourced::new(value, flag("--protocol"))),
-        credential: asked.token_file.map(|path| {
-            let path = surroundings.directory.join(path);
-            Sourced::new(CredentialSource::File(path), flag("--token-file"))
-        }),
+        server: flag(asked.server, "--server"),
+        workspace: flag(asked.workspace, "--workspace"),
+        environment: flag(asked.environment, "--environment"),
+        state: flag(asked.state, "--state"),
+        protocol: flag(asked.protocol, "--protocol"),
+        credential: flag(token_file, "--token-file"),
         ..Layer::default()
     };
     if let Some(address) = asked.state_url {
-        layer = agreed(layer, Layer::of_state(address, &flag("--state-url")))?;
+        layer = agreed(
+            layer,
+            Layer::of_state(address, &Origin::Flag("--state-url")),
+        )?;
     }
     match asked.argument {
         None => Ok(layer),
@@ -87,9 +79,8 @@ fn from_command_line(asked: Asked, surroundings: &Surroundings) -> Result<Layer>
             environment,
             state,
         }) => {
-            let source = |value| Sourced::new(value, Origin::Argument);
             let named = Layer {
-                state: Some(source(state)),
+                state: Some(Sourced::new(state, Origin::Argument)),
                 environment: environment.map(|value| Sourced::new(value, Origin::Argument)),
                 workspace: workspace.map(|value| Sourced::new(value, Origin::Argument)),
                 ..Layer::default()
@@ -97,6 +88,10 @@ fn from_command_line(asked: Asked, surroundings: &Surroundings) -> Result<Layer>
             agreed(layer, named)
         }
     }
+}
+
+fn flag<T>(value: Option<T>, name: &'static str) -> Option<Sourced<T>> {
+    value.map(|value| Sourced::new(value, Origin::Flag(name)))
 }
 
 /// Puts two halves of one command line together. They may overlap, but not contradict each other.

@@ -45,14 +45,22 @@ impl Settings {
         })
     }
 
+    /// A setting that the command cannot do without. What was found and was of no use is told as
+    /// the cause of its absence.
     fn need<'a, T>(&self, setting: Option<&'a Sourced<T>>, what: &str) -> Result<&'a T> {
         setting.map(|found| &found.value).ok_or_else(|| {
-            let mut failure = Failure::usage(format!(
-                "which {what}? no flag, no variable, no .kl.toml and no Terraform backend says"
-            ));
-            for note in &self.notes {
-                failure = failure.hint(note.clone());
-            }
+            let problem = format!(
+                "no {what} is configured: not by flag, environment, .kl.toml or Terraform backend"
+            );
+            let failure = match self.notes.split_first() {
+                None => Failure::usage(problem),
+                Some((note, more)) => more
+                    .iter()
+                    .fold(Failure::usage(note.clone()), |failure, note| {
+                        failure.context(note)
+                    })
+                    .context(problem),
+            };
             failure.hint(format!(
                 "run `kl init --state-url URL` once, or give `--state-url` or `--{what}`"
             ))

@@ -61,5 +61,8 @@ fn init_without_an_address_takes_terraforms() {
     );
     sealed.kl(&["init"]).expect(6);
     assert_eq!(sealed.setting("state", &[]).1, ".kl.toml:2");
-    Sealed::new().kl(&["init"]).expect(2).says("which server?");
+    Sealed::new()
+        .kl(&["init"])
+        .expect(2)
+        .says("no server is configured");
 }

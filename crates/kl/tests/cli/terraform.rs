@@ -42,7 +42,7 @@ fn what_cannot_be_used_is_a_note_and_a_hint_where_something_is_missing() {
     sealed
         .kl(&["status"])
         .expect(2)
-        .says("main.tf:3: ")
+        .says("because: main.tf:3: ")
         .says("kl init");
 
     let sealed = Sealed::new().file("main.tf", "terraform {\n  backend \"http\" {\n");
