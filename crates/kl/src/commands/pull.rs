@@ -1,0 +1,146 @@
+//! `kl pull`: a version's document, byte for byte.
+
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use bytes::Bytes;
+use futures::{Stream, StreamExt as _};
+use serde::Serialize;
+
+use super::version_ref::VersionRef;
+use super::{Context, status};
+use crate::cli::PullArgs;
+use crate::client::ApiError;
+use crate::failure::{Failure, Result};
+use crate::output::progress::Progress;
+
+#[derive(Serialize)]
+struct Written<'a> {
+    file: &'a Path,
+    bytes: u64,
+}
+
+pub(super) async fn run(args: PullArgs, context: &Context) -> Result<()> {
+    let output = args.output.filter(|path| path.as_os_str() != "-");
+    if context.printer.wants_json() && output.is_none() {
+        return Err(Failure::usage(
+            "--json needs -o: the document itself goes to stdout",
+        ));
+    }
+    let state = context.state()?;
+    let client = context.client()?;
+    let version = VersionRef::parse(&args.version)?;
+    let (length, pieces) = client
+        .get_document(&state, version.as_str())
+        .await
+        .map_err(|error| status::unreadable(error.into(), &state))?;
+    let mut progress = Progress::start(context.printer, "receiving", length);
+    let pieces = pieces.inspect(move |piece| {
+        if let Ok(piece) = piece {
+            progress.advance(piece.len());
+        }
+    });
+    let mut pieces = std::pin::pin!(pieces);
+    match output {
+        None => {
+            while let Some(piece) = pieces.next().await {
+                context.printer.bytes(&piece.map_err(cut)?)?;
+            }
+            Ok(())
+        }
+        Some(path) => {
+            let bytes = to_file(&path, pieces).await?;
+            let written = Written { file: &path, bytes };
+            if context.printer.wants_json() {
+                return context.printer.result(&written, String::new);
+            }
+            context
+                .printer
+                .note(&format!("wrote {bytes} bytes to {}", path.display()));
+            Ok(())
+        }
+    }
+}
+
+fn cut(error: ApiError) -> Failure {
+    Failure::from(error).context("the document broke off half-way")
+}
+
+/// Writes beside the target and renames, so that a half document never stands under its name.
+async fn to_file(
+    path: &Path,
+    mut pieces: impl Stream<Item = Result<Bytes, ApiError>> + Unpin,
+) -> Result<u64> {
+    let mut target = Target::open(path).map_err(|error| unwritable(error, path))?;
+    let mut bytes = 0;
+    while let Some(piece) = pieces.next().await {
+        let piece = piece.map_err(cut)?;
+        target
+            .file
+            .write_all(&piece)
+            .map_err(|error| unwritable(error, path))?;
+        bytes += piece.len() as u64;
+    }
+    target.finish().map_err(|error| unwritable(error, path))?;
+    Ok(bytes)
+}
+
+fn unwritable(error: io::Error, path: &Path) -> Failure {
+    Failure::from(error).context(format!("could not write {}", path.display()))
+}
+
+/// Where the bytes go. A file is written beside its final place and taken away again unless it was
+/// finished; a device or a pipe is written as it is.
+struct Target {
+    file: File,
+    /// The name it has until it is finished, and the one it gets then.
+    rename: Option<(PathBuf, PathBuf)>,
+}
+
+impl Target {
+    fn open(path: &Path) -> io::Result<Self> {
+        // Renaming must hit the file behind a link, and never replace `/dev/null`.
+        let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        if path.metadata().is_ok_and(|found| !found.is_file()) {
+            let file = File::options().write(true).open(&path)?;
+            return Ok(Self { file, rename: None });
+        }
+        let mut name = path.file_name().unwrap_or_default().to_owned();
+        name.push(format!(".{}.partial", std::process::id()));
+        let partial = path.with_file_name(name);
+        let file = private_file(&partial)?;
+        Ok(Self {
+            file,
+            rename: Some((partial, path)),
+        })
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        if let Some((partial, path)) = self.rename.take() {
+            self.file.sync_all()?;
+            std::fs::rename(&partial, path).inspect_err(|_| {
+                _ = std::fs::remove_file(&partial);
+            })?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Target {
+    fn drop(&mut self) {
+        if let Some((partial, _)) = &self.rename {
+            // What cannot be removed is named `.partial` and tells its own story.
+            _ = std::fs::remove_file(partial);
+        }
+    }
+}
+
+/// A new file that nobody but its owner reads: a state holds secrets, and so does a token.
+pub(super) fn private_file(path: &Path) -> io::Result<File> {
+    let mut options = File::options();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path)
+}

@@ -1,0 +1,122 @@
+//! `kl status`: a state's newest version, and who holds it.
+
+use protocol::states::{KeptResult, LockHolder, LockLane, StateLifecycle, StateStatus, Version};
+
+use super::Context;
+use crate::config::StateAddress;
+use crate::failure::{Failure, Result};
+use crate::output::table::Table;
+use crate::output::time::{ago, span, stamp, when};
+
+pub(super) async fn run(context: &Context) -> Result<()> {
+    let state = context.state()?;
+    let status = context
+        .client()?
+        .get_state_status(&state)
+        .await
+        .map_err(|error| unreadable(error.into(), &state))?;
+    context
+        .printer
+        .result(&status, || text(&status, &state, context))
+}
+
+/// Says which state a request was about.
+pub(super) fn unreadable(failure: Failure, state: &StateAddress) -> Failure {
+    failure.context(format!("could not read state `{}`", state.state))
+}
+
+fn text(status: &StateStatus, state: &StateAddress, context: &Context) -> String {
+    let mut table = Table::without_headings();
+    table.pair("state", format!("{} in {}", status.name, state.environment));
+    if let Some(lifecycle) = unusual(status.lifecycle) {
+        table.pair("lifecycle", lifecycle);
+    }
+    match &status.head {
+        None => table.pair("version", "none: nothing was written yet"),
+        Some(head) => version_rows(&mut table, head, status.version_count, context),
+    }
+    if status.holders.is_empty() {
+        table.pair("lock", "free");
+    }
+    for holder in &status.holders {
+        table.pair("lock", held(holder, context));
+        table.pair("lock id", &holder.lock_id);
+    }
+    for kept in status.kept.iter().filter(|kept| !kept.settled) {
+        table.pair("kept", kept_result(kept, context));
+    }
+    table.finish()
+}
+
+fn version_rows(table: &mut Table, head: &Version, count: i64, context: &Context) {
+    table.pair("version", format!("{} of {count} kept", head.seq));
+    if let Some(serial) = head.serial {
+        table.pair("serial", serial.to_string());
+    }
+    if let Some(lineage) = &head.lineage {
+        table.pair("lineage", lineage);
+    }
+    table.pair(
+        "written",
+        format!(
+            "{} by {}",
+            when(head.created_at, context.now),
+            head.created_by
+        ),
+    );
+    if let Some(version) = &head.terraform_version {
+        table.pair("terraform", version);
+    }
+    table.pair("resources", head.instance_count.to_string());
+    if let Some(bytes) = head.size_bytes {
+        table.pair("size", format!("{bytes} bytes"));
+    }
+}
+
+/// A write that came after its lock had ended: not in the history, and not lost.
+fn kept_result(kept: &KeptResult, context: &Context) -> String {
+    format!(
+        "a late write by {} under lock {}, from version {}, {}",
+        kept.kept_by,
+        kept.lock_id,
+        kept.base_seq,
+        when(kept.kept_at, context.now)
+    )
+}
+
+fn unusual(lifecycle: StateLifecycle) -> Option<&'static str> {
+    match lifecycle {
+        StateLifecycle::Active => None,
+        StateLifecycle::Importing => Some("being imported"),
+        StateLifecycle::Archived => Some("archived: read only"),
+        StateLifecycle::Deleted => Some("deleted"),
+    }
+}
+
+/// Who holds, doing what, for how long, and whether they still show signs of life.
+pub(super) fn held(holder: &LockHolder, context: &Context) -> String {
+    let lane = match holder.lane {
+        LockLane::Terraform => "Terraform",
+        LockLane::Native => "a kl run",
+        LockLane::Admin => "an administrative lock",
+    };
+    let mut text = format!("held by {}: {lane}", holder.who);
+    if !holder.operation.is_empty() {
+        text.push_str(&format!(", {}", holder.operation));
+    }
+    if !holder.info.is_empty() {
+        text.push_str(&format!(" ({})", holder.info));
+    }
+    let age = span(u64::try_from(holder.age_seconds).unwrap_or(0));
+    text.push_str(&format!(", for {age} (since {})", stamp(holder.created_at)));
+    if let Some(last) = holder.last_activity_at {
+        text.push_str(&format!(
+            ", last heard of {}",
+            ago((context.now - last).num_seconds().max(0))
+        ));
+    }
+    if let Some(end) = holder.expires_at {
+        text.push_str(&format!(", ends {}", when(end, context.now)));
+    }
+    text
+}
