@@ -200,9 +200,11 @@ impl<'a> Split<'a> {
     fn plain_member(&mut self, name: &'a [u8], field: Option<Field>, value: &'a [u8]) {
         let large = match field {
             Some(Field::CheckResults) => value != b"null",
-            // The header must hold what `with_serial` and readers of the header look for.
-            Some(_) => false,
-            None => value.len() > MAX_HEADER_VALUE,
+            // The header must hold what `with_serial` looks for; a long one is not readable anyway.
+            Some(Field::Version | Field::TerraformVersion | Field::Serial | Field::Lineage) => {
+                false
+            }
+            _ => value.len() > MAX_HEADER_VALUE,
         };
         if large {
             let digest = Digest::of(value);
