@@ -2,6 +2,11 @@
 //!
 //! One test binary for all, because linking takes longer than running. Each test has a database of its own.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test that cannot go on stops where it is"
+)]
+
 mod harness;
 
 mod login;

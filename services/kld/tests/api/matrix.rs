@@ -8,9 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use kld::table::{Access, Lane, Route, Scope};
 use protocol::{Code, EnvironmentId, Role, WorkspaceId};
 use serde_json::Value;
-use store::testing::TestDatabase;
+use store::testing::{TestDatabase, Wire};
 
-use crate::harness::{Setup, TestApp, Wire};
+use crate::harness::{Setup, TestApp};
 
 /// For each route, the roles that may. `any` is every role, also one that is held in a single environment; `operator` is
 /// an operator and nobody else; `everybody` needs only a login; `public` not even that.

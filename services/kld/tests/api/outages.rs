@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 use protocol::{Code, Role};
 use reqwest::StatusCode;
 use sqlx::Executor as _;
-use store::testing::TestDatabase;
+use store::testing::{TestDatabase, Wire};
 
-use crate::harness::{Expect as _, Setup, TestApp, Wire};
+use crate::harness::{Expect as _, Setup, TestApp};
 
 #[tokio::test]
 async fn without_the_database_answers_are_503_and_health_stays() {

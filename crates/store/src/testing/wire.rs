@@ -4,26 +4,32 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use secrecy::SecretString;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
 /// A loopback proxy in front of the test server.
-pub(crate) struct Wire {
-    pub(crate) address: SocketAddr,
+#[derive(Debug)]
+pub struct Wire {
+    /// Where the wire begins.
+    pub address: SocketAddr,
     statements: Arc<AtomicU64>,
     connected: watch::Sender<bool>,
 }
 
 impl Wire {
     /// Starts a wire to the server of `KL_TEST_DATABASE_URL`.
-    pub(crate) async fn start() -> Self {
-        let url = std::env::var("KL_TEST_DATABASE_URL").expect("set, or no test database was made");
-        let (host, port) = host_and_port(&url);
-        let server = format!("{host}:{port}");
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
+    ///
+    /// # Panics
+    ///
+    /// When loopback cannot be listened on.
+    pub async fn start() -> Self {
+        let options = super::server_options();
+        let server = format!("{}:{}", options.get_host(), options.get_port());
+        let listener = TcpListener::bind("127.0.0.1:0")
+            .await
+            .expect("loopback has a free port");
+        let address = listener.local_addr().expect("a listener has an address");
         let statements = Arc::new(AtomicU64::new(0));
         let (connected, state) = watch::channel(true);
         let counter = Arc::clone(&statements);
@@ -50,17 +56,18 @@ impl Wire {
     }
 
     /// How many statements have gone through.
-    pub(crate) fn statements(&self) -> u64 {
+    #[must_use]
+    pub fn statements(&self) -> u64 {
         self.statements.load(Ordering::SeqCst)
     }
 
     /// Breaks every connection and takes no new ones.
-    pub(crate) fn cut(&self) {
+    pub fn cut(&self) {
         self.connected.send_replace(false);
     }
 
     /// Takes connections again.
-    pub(crate) fn mend(&self) {
+    pub fn mend(&self) {
         self.connected.send_replace(true);
     }
 }
@@ -111,7 +118,10 @@ impl Frontend {
             let Some(length) = self.pending.get(kind_length..kind_length + 4) else {
                 break;
             };
-            let length = u32::from_be_bytes(length.try_into().unwrap()) as usize + kind_length;
+            let length = length
+                .iter()
+                .fold(0, |sum, &byte| sum << 8 | usize::from(byte))
+                + kind_length;
             if self.pending.len() < length {
                 break;
             }
@@ -125,21 +135,4 @@ impl Frontend {
         }
         statements
     }
-}
-
-fn host_and_port(url: &str) -> (String, u16) {
-    let authority = url.split("://").nth(1).unwrap().split('/').next().unwrap();
-    let host = authority.rsplit('@').next().unwrap();
-    match host.rsplit_once(':') {
-        Some((host, port)) => (host.to_owned(), port.parse().unwrap()),
-        None => (host.to_owned(), 5432),
-    }
-}
-
-/// The same database, reached through another address.
-pub(crate) fn through(url: &SecretString, address: SocketAddr) -> SecretString {
-    let url = store::testing::expose(url);
-    let (host, port) = host_and_port(url);
-    url.replacen(&format!("{host}:{port}"), &address.to_string(), 1)
-        .into()
 }

@@ -1,7 +1,5 @@
 //! Starts replicas and speaks to them in the words of the domain.
 
-mod wire;
-
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Once;
@@ -22,8 +20,6 @@ use store::testing::TestDatabase;
 use store::{Db, DbOptions};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
-
-pub(crate) use wire::Wire;
 
 /// A deployment: a database, some replicas, and an operator.
 pub(crate) struct TestApp {
@@ -96,7 +92,7 @@ impl TestApp {
             let _ = rustls::crypto::ring::default_provider().install_default();
         });
         let url = match setup.database_address {
-            Some(address) => wire::through(&database.app_url(), address),
+            Some(address) => database.app_url_through(address),
             None => database.app_url(),
         };
         let source = source(store::testing::expose(&url));
