@@ -15,7 +15,7 @@ use crate::{Db, Error, Result};
 ///
 /// [`Error::UnsafeSetup`] with every problem found.
 pub async fn check(db: &Db) -> Result<()> {
-    let mut connection = db.system().acquire().await?;
+    let mut connection = db.system().await?;
     let mut problems = role_problems(&mut connection).await?;
     problems.extend(schema_problems(&mut connection).await?);
     if problems.is_empty() {

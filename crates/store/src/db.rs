@@ -5,8 +5,11 @@ use std::time::Duration;
 
 use protocol::WorkspaceId;
 use secrecy::{ExposeSecret, SecretString};
+use sqlx::pool::PoolConnection;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
-use sqlx::{AssertSqlSafe, ConnectOptions, PgConnection, PgPool, Postgres, Transaction};
+use sqlx::{
+    AssertSqlSafe, ConnectOptions, Connection as _, PgConnection, PgPool, Postgres, Transaction,
+};
 
 use crate::{Error, Result, schema};
 
@@ -117,17 +120,26 @@ impl Db {
                     });
                 }
                 Err(Error::Disconnected(_)) if attempts < BEGIN_ATTEMPTS => attempts += 1,
-                // Nothing had begun, so to the caller it is the same as no connection at all.
-                Err(Error::Disconnected(cause)) => return Err(Error::Unavailable(cause)),
-                Err(error) => return Err(error),
+                Err(error) => return Err(unusable(error)),
             }
         }
     }
 
-    /// Access to the tables without row security (`workspaces`, `credentials`, `lock_service`), for the statements of
-    /// this crate only.
-    pub(crate) const fn system(&self) -> &PgPool {
-        &self.pool
+    /// A connection for the tables without row security (`workspaces`, `credentials`, `lock_service`), for the statements
+    /// of this crate only.
+    ///
+    /// It is asked for a sign of life first. That costs a round trip, on a path that is taken once in seconds.
+    pub(crate) async fn system(&self) -> Result<PoolConnection<Postgres>> {
+        let mut attempts = 1;
+        loop {
+            let acquired = self.pool.acquire().await.map_err(Error::from);
+            let mut connection = acquired.map_err(unusable)?;
+            match connection.ping().await {
+                Ok(()) => return Ok(connection),
+                Err(_) if attempts < BEGIN_ATTEMPTS => attempts += 1,
+                Err(cause) => return Err(Error::Unavailable(cause)),
+            }
+        }
     }
 
     /// Fails unless the schema is at least as new as this program.
@@ -136,7 +148,7 @@ impl Db {
     ///
     /// [`Error::SchemaMismatch`], or what kept the question from being asked.
     pub async fn check_schema(&self) -> Result<()> {
-        schema::check(&self.pool).await
+        schema::check(&mut *self.system().await?).await
     }
 
     /// How many connections are open, and how many of them idle.
@@ -148,6 +160,18 @@ impl Db {
     /// Closes the pool and waits for what is still checked out.
     pub async fn close(&self) {
         self.pool.close().await;
+    }
+}
+
+/// Sorts what kept a connection from being opened or a transaction from being begun: a refused login, a missing database, a
+/// proxy that hangs up. Nothing was done, and whatever it was, the request is not to blame.
+fn unusable(error: Error) -> Error {
+    match error {
+        Error::Disconnected(cause)
+        | Error::Serialization(cause)
+        | Error::Query(cause)
+        | Error::Constraint { source: cause, .. } => Error::Unavailable(cause),
+        other => other,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use secrecy::{ExposeSecret, SecretString};
 use sqlx::migrate::Migrator;
-use sqlx::{Connection, PgConnection, PgPool};
+use sqlx::{Connection, PgConnection};
 
 use crate::{Error, Result};
 
@@ -38,10 +38,10 @@ pub async fn migrate(url: &SecretString) -> Result<i64> {
 
 /// Fails unless the schema is at least as new as this program. A newer one is fine: the next release may already have
 /// migrated.
-pub(crate) async fn check(pool: &PgPool) -> Result<()> {
+pub(crate) async fn check(connection: &mut PgConnection) -> Result<()> {
     let wanted = wanted_version();
     let found = sqlx::query_scalar!("SELECT max(version) FROM _sqlx_migrations WHERE success")
-        .fetch_one(pool)
+        .fetch_one(connection)
         .await;
     let found = match found {
         Ok(found) => found,

@@ -76,7 +76,7 @@ pub struct ConfigError {
 }
 
 /// Gives the value of an environment variable.
-type Environment = Box<dyn Fn(&str) -> Option<String>>;
+pub type Environment = Box<dyn Fn(&str) -> Option<String>>;
 
 /// Where values come from: the environment first, then the file.
 pub struct Source {
@@ -94,7 +94,12 @@ impl Source {
         Self::new(Box::new(|key| std::env::var(key).ok()), file)
     }
 
-    fn new(environment: Environment, file: Option<&Path>) -> Result<Self, ConfigError> {
+    /// Another environment than the process's, and a file if one is named.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::of_process`].
+    pub fn new(environment: Environment, file: Option<&Path>) -> Result<Self, ConfigError> {
         let file = file.map(read_file).transpose()?.unwrap_or_default();
         Ok(Self { environment, file })
     }

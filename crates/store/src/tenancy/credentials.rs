@@ -5,6 +5,7 @@ use auth::{TokenId, TokenKind, TokenMac};
 use chrono::{DateTime, Utc};
 use protocol::tenancy::{Token, TokenScope};
 use protocol::{PrincipalId, WorkspaceId};
+use sqlx::Connection as _;
 
 use crate::{Db, Error, Result, WorkspaceTx};
 
@@ -143,7 +144,8 @@ pub async fn create_first_operator(
     new: &NewToken<'_>,
     display: &str,
 ) -> Result<Option<DateTime<Utc>>> {
-    let mut tx = db.system().begin().await?;
+    let mut connection = db.system().await?;
+    let mut tx = connection.begin().await?;
     // Two bootstraps at once would each see no operator. The number means nothing; it is used nowhere else.
     sqlx::query!("SELECT pg_advisory_xact_lock(7205931104)")
         .execute(&mut *tx)
@@ -200,7 +202,7 @@ pub async fn create_operator_token(
         new.created_by,
         i32::from(new.lifetime_days),
     )
-    .fetch_one(db.system())
+    .fetch_one(&mut *db.system().await?)
     .await?)
 }
 
@@ -304,7 +306,7 @@ pub async fn revoke_operator_token(db: &Db, id: &TokenId) -> Result<()> {
         "#,
         id.as_str(),
     )
-    .execute(db.system())
+    .execute(&mut *db.system().await?)
     .await?;
     Ok(())
 }
@@ -335,7 +337,7 @@ pub async fn find_token_owner(db: &Db, id: &TokenId) -> Result<Option<TokenOwner
         "#,
         id.as_str(),
     )
-    .fetch_optional(db.system())
+    .fetch_optional(&mut *db.system().await?)
     .await?;
     let Some(row) = row else { return Ok(None) };
     let impossible = |error: &dyn std::fmt::Display| Error::impossible("credentials", error);
@@ -385,7 +387,7 @@ pub async fn record_token_uses(db: &Db, uses: &[TokenUse]) -> Result<()> {
         &networks,
         &agents,
     )
-    .execute(db.system())
+    .execute(&mut *db.system().await?)
     .await?;
     Ok(())
 }

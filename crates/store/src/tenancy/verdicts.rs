@@ -52,7 +52,7 @@ pub async fn find_verdict(db: &Db, token_id: &TokenId, mac: &TokenMac) -> Result
         "#,
         token_id.as_str(),
     )
-    .fetch_optional(db.system())
+    .fetch_optional(&mut *db.system().await?)
     .await?;
     let Some(row) = row else { return Ok(None) };
 

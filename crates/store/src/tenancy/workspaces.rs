@@ -101,7 +101,7 @@ pub async fn find_workspace_by_creation_key(
         created_by.as_str(),
         creation_key,
     )
-    .fetch_optional(db.system())
+    .fetch_optional(&mut *db.system().await?)
     .await?;
     id.map(|id| {
         id.parse()
@@ -125,7 +125,7 @@ pub async fn find_workspace(db: &Db, id: &WorkspaceId) -> Result<Option<Workspac
         "#,
         id.as_str(),
     )
-    .fetch_optional(db.system())
+    .fetch_optional(&mut *db.system().await?)
     .await?
     .map(TryInto::try_into)
     .transpose()
@@ -149,7 +149,7 @@ pub async fn list_workspaces(db: &Db, after: Option<&str>, limit: u32) -> Result
         after.unwrap_or_default(),
         i64::from(limit),
     )
-    .fetch_all(db.system())
+    .fetch_all(&mut *db.system().await?)
     .await?
     .into_iter()
     .map(TryInto::try_into)

@@ -4,12 +4,17 @@
 //! template is named by the migrations' hash, so it is made once and again when they change. Nothing of the code under
 //! test is replaced.
 
+mod wire;
+
 use std::fmt::Write as _;
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use secrecy::{ExposeSecret, SecretString};
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Executor, PgConnection, PgPool};
+
+pub use wire::Wire;
 
 use crate::{Db, DbOptions, schema};
 
@@ -87,6 +92,19 @@ impl TestDatabase {
             .database(&self.name)
             .username(APP_ROLE)
             .password(APP_ROLE);
+        options.to_url_lossy().to_string().into()
+    }
+
+    /// The same, reached through a [`Wire`].
+    #[must_use]
+    pub fn app_url_through(&self, address: SocketAddr) -> SecretString {
+        let options = self
+            .server
+            .clone()
+            .database(&self.name)
+            .username(APP_ROLE)
+            .password(APP_ROLE);
+        let options = options.host(&address.ip().to_string()).port(address.port());
         options.to_url_lossy().to_string().into()
     }
 

@@ -1,0 +1,18 @@
+//! The API as clients see it: real replicas, in this process, on a real database.
+//!
+//! One test binary for all, because linking takes longer than running. Each test has a database of its own.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test that cannot go on stops where it is"
+)]
+
+mod harness;
+
+mod login;
+mod matrix;
+mod outages;
+mod replicas;
+mod service;
+mod tenancy;
+mod twin;

@@ -1,0 +1,319 @@
+//! Every route × every role × {own place, another environment, another workspace, nowhere}.
+//!
+//! The routes come from the route table. What each role may do stands here a second time, by hand: the test compares two
+//! opinions. A route without a row here fails it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use kld::table::{Access, Lane, Route, Scope};
+use protocol::{Code, EnvironmentId, Role, WorkspaceId};
+use serde_json::Value;
+use store::testing::{TestDatabase, Wire};
+
+use crate::harness::{Setup, TestApp};
+
+/// For each route, the roles that may. `any` is every role, also one that is held in a single environment; `operator` is
+/// an operator and nobody else; `everybody` needs only a login; `public` not even that.
+const EXPECTED: &[(&str, &str)] = &[
+    ("get_health", "public"),
+    ("get_readiness", "public"),
+    ("get_version", "public"),
+    ("get_api", "public"),
+    ("revoke_found_token", "public"),
+    ("read_self", "everybody"),
+    ("create_workspace", "operator"),
+    ("list_workspaces", "operator"),
+    ("get_workspace", "any"),
+    ("update_workspace", "operator"),
+    ("create_environment", "admin"),
+    ("list_environments", "any"),
+    ("get_environment", "viewer reader writer maintainer admin"),
+    ("update_environment", "admin"),
+    ("create_member", "admin"),
+    ("list_members", "admin"),
+    ("replace_grants", "admin"),
+    ("delete_grants", "admin"),
+    ("create_token", "admin"),
+    ("list_tokens", "admin"),
+    ("revoke_token", "admin"),
+    ("list_audit", "auditor admin"),
+];
+
+/// Where a request goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Own,
+    OtherEnvironment,
+    OtherWorkspace,
+    Nowhere,
+}
+
+/// A role, and whether it is held in the whole workspace or in one environment.
+#[derive(Debug, Clone, Copy)]
+struct Holder {
+    role: Role,
+    wide: bool,
+}
+
+struct World {
+    app: TestApp,
+    wire: Wire,
+    own: (WorkspaceId, EnvironmentId),
+    other_environment: EnvironmentId,
+    other: (WorkspaceId, EnvironmentId),
+    tokens: Vec<(Holder, String)>,
+}
+
+impl World {
+    async fn make() -> Self {
+        let wire = Wire::start().await;
+        let setup = Setup {
+            database_address: Some(wire.address),
+            ..Setup::default()
+        };
+        let app = TestApp::start_with(TestDatabase::create().await, setup).await;
+        let (own, other_environment, other, tokens) = {
+            let workspace = app.workspace("own").await;
+            let environment = workspace.environment("own").await;
+            let other_environment = workspace.environment("other").await;
+            let foreign = app.workspace("foreign").await;
+            let foreign_environment = foreign.environment("foreign").await;
+            let mut tokens = Vec::new();
+            for role in Role::ALL {
+                for wide in [true, false] {
+                    let place = (!wide).then_some(&environment);
+                    tokens.push((Holder { role, wide }, workspace.token(role, place).await));
+                }
+            }
+            let other = (foreign.id.clone(), foreign_environment);
+            (
+                (workspace.id.clone(), environment),
+                other_environment,
+                other,
+                tokens,
+            )
+        };
+        Self {
+            app,
+            wire,
+            own,
+            other_environment,
+            other,
+            tokens,
+        }
+    }
+
+    fn path(&self, route: &Route, place: Place) -> String {
+        let nowhere = (
+            WorkspaceId::from_bytes([0xee; 6]),
+            EnvironmentId::from_bytes([0xee; 6]),
+        );
+        let (workspace, environment) = match place {
+            Place::Own => (&self.own.0, &self.own.1),
+            Place::OtherEnvironment => (&self.own.0, &self.other_environment),
+            Place::OtherWorkspace => (&self.other.0, &self.other.1),
+            Place::Nowhere => (&nowhere.0, &nowhere.1),
+        };
+        let path = route
+            .path
+            .replace("{ws}", workspace.as_str())
+            .replace("{env}", environment.as_str())
+            .replace("{name}", "some-state")
+            .replace("{principal}", "pr_eeeeeeeeeeee")
+            .replace("{token_id}", "eeeeeeeeeeee");
+        // Whatever else an address names, nothing is there.
+        path.split('/')
+            .map(|part| if part.starts_with('{') { "1" } else { part })
+            .collect::<Vec<_>>()
+            .join("/")
+    }
+
+    /// Sends the request of a route and gives status, everything in the answer that may be compared, and the cost in
+    /// statements.
+    async fn send(&self, route: &Route, place: Place, token: Option<&str>) -> Answer {
+        let path = self.path(route, place);
+        let mut request = self.app.request(route.method.as_str(), &path);
+        if let Some(token) = token {
+            request = request.bearer_auth(token);
+        }
+        if !matches!(route.method.as_str(), "GET" | "HEAD") {
+            request = request.json(&serde_json::json!({}));
+        }
+        let before = self.wire.statements();
+        let response = request.send().await.unwrap();
+        let statements = self.wire.statements() - before;
+        let status = response.status().as_u16();
+        let mut headers: BTreeMap<String, String> = response
+            .headers()
+            .iter()
+            .map(|(name, value)| (name.to_string(), value.to_str().unwrap().to_owned()))
+            .collect();
+        headers.remove("date");
+        headers.remove("x-request-id");
+        let text = response.text().await.unwrap();
+        let mut body: Value = serde_json::from_str(&text).unwrap_or(Value::String(text));
+        if let Some(id) = body.get_mut("request_id") {
+            id.take();
+        }
+        Answer {
+            status,
+            code: body["code"].as_str().map(str::to_owned),
+            headers,
+            body,
+            statements,
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Answer {
+    status: u16,
+    code: Option<String>,
+    headers: BTreeMap<String, String>,
+    body: Value,
+    statements: u64,
+}
+
+impl Answer {
+    fn is(&self, code: Code) -> bool {
+        self.status == code.status() && self.code.as_deref() == Some(code.as_str())
+    }
+}
+
+/// What a holder may expect of a route in a place.
+fn expected_code(route: &Route, who: &str, holder: Holder, place: Place) -> Option<Code> {
+    let hidden = match route.lane {
+        Lane::Terraform => Code::Forbidden,
+        Lane::Api => Code::NotFound,
+    };
+    let role_may = who == "any" || who.split(' ').any(|role| role == holder.role.as_str());
+    match route.scope() {
+        Scope::Caller => None,
+        Scope::Deployment => Some(Code::Forbidden),
+        Scope::Workspace => match place {
+            Place::Own | Place::OtherEnvironment if who == "any" => None,
+            Place::Own | Place::OtherEnvironment if role_may && holder.wide => None,
+            Place::Own | Place::OtherEnvironment => Some(Code::Forbidden),
+            Place::OtherWorkspace | Place::Nowhere => Some(hidden),
+        },
+        Scope::Environment => match place {
+            Place::OtherEnvironment if !holder.wide => Some(hidden),
+            Place::Own | Place::OtherEnvironment if role_may => None,
+            Place::Own | Place::OtherEnvironment => Some(Code::Forbidden),
+            Place::OtherWorkspace | Place::Nowhere => Some(hidden),
+        },
+    }
+}
+
+#[test]
+fn every_route_has_a_row_and_every_row_a_route() {
+    let table = kld::routes::table();
+    let routes: BTreeSet<&str> = table.iter().map(|route| route.name).collect();
+    let rows: BTreeSet<&str> = EXPECTED.iter().map(|(name, _)| *name).collect();
+    assert_eq!(rows.len(), EXPECTED.len(), "a row stands twice");
+    assert_eq!(
+        routes, rows,
+        "routes on the left, rows of this test on the right"
+    );
+}
+
+#[tokio::test]
+async fn every_role_may_what_is_expected_and_nothing_else() {
+    let world = World::make().await;
+    let places = [
+        Place::Own,
+        Place::OtherEnvironment,
+        Place::OtherWorkspace,
+        Place::Nowhere,
+    ];
+    for route in kld::routes::table() {
+        let (_, who) = EXPECTED
+            .iter()
+            .find(|(name, _)| *name == route.name)
+            .unwrap();
+        if *who == "public" {
+            assert!(matches!(route.access, Access::Public(_)), "{}", route.name);
+            continue;
+        }
+        for (holder, token) in &world.tokens {
+            for place in places {
+                let answer = world.send(&route, place, Some(token)).await;
+                let context = format!("{} as {holder:?} at {place:?}: {answer:?}", route.name);
+                match expected_code(&route, who, *holder, place) {
+                    Some(code) => assert!(answer.is(code), "{context}"),
+                    None => assert!(!matches!(answer.status, 401 | 403 | 405), "{context}"),
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn without_a_login_every_route_says_401() {
+    let world = World::make().await;
+    for route in kld::routes::table() {
+        if matches!(route.access, Access::Public(_)) {
+            continue;
+        }
+        let mut answers = Vec::new();
+        for place in [Place::Own, Place::OtherWorkspace, Place::Nowhere] {
+            let answer = world.send(&route, place, None).await;
+            assert!(
+                answer.is(Code::Unauthenticated),
+                "{}: {answer:?}",
+                route.name
+            );
+            assert_eq!(answer.statements, 0, "{}: {answer:?}", route.name);
+            answers.push((answer.headers, answer.body));
+        }
+        assert!(
+            answers.windows(2).all(|pair| pair[0] == pair[1]),
+            "{}",
+            route.name
+        );
+    }
+}
+
+#[tokio::test]
+async fn absent_and_foreign_are_the_same_answer_at_the_same_cost() {
+    let world = World::make().await;
+    for route in kld::routes::table() {
+        if !matches!(route.scope(), Scope::Workspace | Scope::Environment) {
+            continue;
+        }
+        for (holder, token) in &world.tokens {
+            // The first request of a token also reads its verdict for the first time.
+            world.send(&route, Place::Nowhere, Some(token)).await;
+            let absent = world.send(&route, Place::Nowhere, Some(token)).await;
+            let foreign = world.send(&route, Place::OtherWorkspace, Some(token)).await;
+            let context = format!("{} as {holder:?}", route.name);
+            assert_eq!(absent.status, foreign.status, "{context}");
+            assert_eq!(absent.headers, foreign.headers, "{context}");
+            assert_eq!(absent.body, foreign.body, "{context}");
+            assert_eq!(absent.statements, foreign.statements, "{context}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn operators_get_what_is_theirs_and_see_nothing_inside() {
+    let world = World::make().await;
+    let operator = world.app.operator.clone();
+    for route in kld::routes::table() {
+        let (_, who) = EXPECTED
+            .iter()
+            .find(|(name, _)| *name == route.name)
+            .unwrap();
+        let answer = world.send(&route, Place::Own, Some(&operator)).await;
+        let context = format!("{}: {answer:?}", route.name);
+        let theirs =
+            matches!(*who, "public" | "everybody" | "operator") || route.name == "get_workspace";
+        match route.scope() {
+            _ if theirs => assert!(!matches!(answer.status, 401 | 403 | 404), "{context}"),
+            Scope::Environment if route.lane == Lane::Api => {
+                assert!(answer.is(Code::NotFound), "{context}");
+            }
+            _ => assert!(answer.is(Code::Forbidden), "{context}"),
+        }
+    }
+}
