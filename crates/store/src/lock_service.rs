@@ -21,7 +21,7 @@ pub async fn beat(db: &Db) -> Result<(), Error> {
             WHERE last_beat < clock_timestamp() - interval '4 seconds'
         "#,
     )
-    .execute(db.system())
+    .execute(&mut *db.system().await?)
     .await?;
     Ok(())
 }
