@@ -193,6 +193,9 @@ impl Engine {
         });
         let prepared =
             tokio::task::block_in_place(|| prepare(document, body, &rows, &outputs, carried));
+        if prepared.form != Form::Rows {
+            self.prepare_data_key(caller).await?;
+        }
         let births = prepared.births(document);
         let seq = base_seq + 1;
 
@@ -318,6 +321,7 @@ impl Engine {
         body: &Bytes,
         sha256: &[u8; 32],
     ) -> Result<EngineError, EngineError> {
+        self.prepare_data_key(caller).await?;
         let mut tx = self.begin(caller).await?;
         self.keep_result(&mut tx, caller, late, body, sha256)
             .await?;
