@@ -3,7 +3,7 @@
 use protocol::StateName;
 use uuid::Uuid;
 
-use crate::lock::{end_due, holder, same_spelling};
+use crate::lock::{end_due, holder, is_own, same_spelling};
 use crate::{Caller, Engine, EngineError, WriteLock, audit};
 
 impl Engine {
@@ -32,7 +32,7 @@ impl Engine {
             (WriteLock::None, Some(held)) => {
                 return Err(EngineError::Locked(Box::new(holder(held))));
             }
-            (WriteLock::Id(id), Some(held)) if held.idem_key == id => {
+            (WriteLock::Id(id), Some(held)) if is_own(held, caller, id) => {
                 store::lock_active(&mut tx, held.id).await?;
                 store::end_reservation(
                     &mut tx,

@@ -16,7 +16,7 @@ use tfstate::{Document, Opaque, OpaqueReason, RowKind, State};
 use uuid::Uuid;
 
 use crate::compare::{Changes, Known, compare};
-use crate::lock::{end_due, holder, lock_info, same_spelling};
+use crate::lock::{end_due, holder, is_own, lock_info, same_spelling};
 use crate::tries::Tries;
 use crate::{Caller, Engine, EngineError, HeadFacts, audit};
 
@@ -351,7 +351,7 @@ impl From<store::Error> for Refusal {
 /// Finds what entitles this write: the lock it names, or that nobody holds the state.
 async fn find_right(
     tx: &mut WorkspaceTx,
-    _caller: &Caller,
+    caller: &Caller,
     head: Option<&Head>,
     lock: WriteLock<'_>,
 ) -> Result<Right, Refusal> {
@@ -371,14 +371,12 @@ async fn find_right(
         }
         WriteLock::Id(id) => id,
     };
-    let own = active
-        .iter()
-        .position(|held| held.idem_key == id && held.lane == Lane::Terraform.as_str());
+    let own = active.iter().position(|held| is_own(held, caller, id));
     if let Some(own) = own {
         return Ok(Right::Held(Box::new(active.swap_remove(own))));
     }
     match store::find_by_key(tx, head.state_id, id).await? {
-        Some(known) if known.lane == Lane::Terraform.as_str() => {
+        Some(known) if !known.is_active() && known.lane == Lane::Terraform.as_str() => {
             Err(Refusal::Ended(Box::new(known)))
         }
         _ => {
