@@ -12,7 +12,7 @@ use crate::{Code, LockInfo};
 /// Why a request was refused.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Problem {
-    /// A reference for the code: `about:blank#<code>`; the code says everything.
+    /// A reference for the code: `urn:kilolock:problem:<code>`.
     #[serde(rename = "type")]
     pub kind: String,
     /// A short summary, the same for every occurrence of the code.
@@ -37,7 +37,7 @@ impl Problem {
     #[must_use]
     pub fn new(code: Code, request_id: impl Into<String>) -> Self {
         Self {
-            kind: format!("about:blank#{code}"),
+            kind: format!("urn:kilolock:problem:{code}"),
             title: code.title().to_owned(),
             status: code.status(),
             code,

@@ -315,6 +315,29 @@ mod tests {
         );
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn the_time_to_handle_a_request_counts_from_its_last_byte() {
+        let started = Instant::now();
+        let activity = Activity::new();
+        let pieces = stream::unfold(0, |n| async move {
+            tokio::time::sleep(Duration::from_secs(5)).await;
+            (n < 40).then(|| {
+                (
+                    Ok::<_, std::io::Error>(Bytes::from(vec![b'x'; 256 * 1024])),
+                    n + 1,
+                )
+            })
+        });
+        let body = guard(Body::from_stream(pieces), &activity);
+        tokio::select! {
+            read = read_body(body, u64::MAX) => assert!(read.is_ok()),
+            () = activity.idle_too_long() => panic!("cut off while the body came in"),
+        }
+        activity.idle_too_long().await;
+        let seconds = started.elapsed().as_secs();
+        assert!((260..267).contains(&seconds), "{seconds}");
+    }
+
     #[tokio::test]
     async fn a_body_over_its_limit_is_refused() {
         for (size, fits) in [(10, true), (11, false)] {

@@ -7,6 +7,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Instant;
 
+use auth::Context;
 use axum::Router;
 use axum::body::{Body, HttpBody};
 use axum::extract::FromRequestParts as _;
@@ -19,6 +20,7 @@ use protocol::{Code, Problem};
 use telemetry::LaneLabel;
 use tower::ServiceExt as _;
 use tracing::Instrument as _;
+use tracing::field::Empty;
 use uuid::Uuid;
 
 use crate::access::{PathParams, admit, query_holds_token};
@@ -101,7 +103,14 @@ async fn answer(app: &AppState, rows: &[Bound], request: Request) -> Response {
         (Some(_), Lane::Api) => LaneLabel::Api,
         (None, _) => LaneLabel::Service,
     };
-    let span = tracing::info_span!("request", request.id = %request_id.0, route = name);
+    let span = tracing::info_span!(
+        "request",
+        request.id = %request_id.0,
+        route = name,
+        workspace.id = Empty,
+        environment.id = Empty,
+        token.id = Empty,
+    );
 
     telemetry::http_request_started();
     let counted = Counted {
@@ -117,7 +126,15 @@ async fn answer(app: &AppState, rows: &[Bound], request: Request) -> Response {
             None if rows.is_empty() => Err(ApiError::new(Code::NotFound)),
             None => Err(method_not_allowed(rows)),
         };
-        finish(outcome.into_response(), lane, &request_id)
+        let response = finish(outcome.into_response(), lane, &request_id);
+        let (status, duration_ms) = (response.status().as_u16(), started.elapsed().as_millis());
+        let duration_ms = u64::try_from(duration_ms).unwrap_or(u64::MAX);
+        if label == LaneLabel::Service {
+            tracing::debug!(status, duration_ms, "answered");
+        } else {
+            tracing::info!(status, duration_ms, "answered");
+        }
+        response
     }
     .instrument(span)
     .await;
@@ -170,6 +187,7 @@ async fn handle(
     if let Access::Needs(action) = route.access {
         let mut admitted = admit(app, &parts, route.lane, route.scope(), action, &params).await?;
         admitted.context = admitted.context.in_request(request_id.0.as_str());
+        record(&admitted.context);
         parts.extensions.insert(admitted);
     }
     parts.extensions.insert(params);
@@ -189,6 +207,18 @@ async fn handle(
             }
         },
         () = activity.idle_too_long() => Err(ApiError::new(Code::Timeout).retry_after(1)),
+    }
+}
+
+/// Notes in the request's span where it is and with which token.
+fn record(context: &Context) {
+    let span = tracing::Span::current();
+    span.record("token.id", context.token_id().as_str());
+    if let Some(workspace) = context.workspace() {
+        span.record("workspace.id", workspace.as_str());
+    }
+    if let Some(environment) = context.environment() {
+        span.record("environment.id", environment.as_str());
     }
 }
 

@@ -2,13 +2,16 @@
 //!
 //! Everything started here takes its listener, state and shutdown signal from outside, so tests start the same.
 
+mod pulse;
+
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use axum::Router;
-use axum::extract::Request;
+use axum::body::Body;
 use axum::routing::get;
+use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::server::graceful::GracefulShutdown;
@@ -18,12 +21,13 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 
+use self::pulse::{Pulse, Watched};
 use crate::state::AppState;
 use crate::table::{self, Route};
 use crate::{dispatch, routes};
 
-/// How long a client may take to send a request's head. It also ends connections that idle between requests.
-const HEADER_READ_TIMEOUT: Duration = Duration::from_secs(10);
+/// How often an HTTP/2 client is asked for a sign of life.
+const PING_INTERVAL: Duration = Duration::from_secs(20);
 /// How often token uses are written and histograms folded.
 const UPKEEP_INTERVAL: Duration = Duration::from_secs(15);
 
@@ -151,24 +155,31 @@ async fn connection(
 ) {
     // Answers go out when they are ready: small ones would wait 40 ms for company.
     let _ = stream.set_nodelay(true);
-    let service = router.map_request(move |mut request: hyper::Request<hyper::body::Incoming>| {
+    let pulse = Pulse::new();
+    let stream = Watched::new(stream, pulse.clone());
+    let requests = pulse.clone();
+    let service = tower::service_fn(move |mut request: hyper::Request<Incoming>| {
+        let in_flight = requests.request();
         request.extensions_mut().insert(PeerAddress(peer));
-        let request: Request = request.map(axum::body::Body::new);
-        request
+        let answer = router.clone().oneshot(request.map(Body::new));
+        async move {
+            let answer = answer.await;
+            drop(in_flight);
+            answer
+        }
     });
     let mut builder = Builder::new(TokioExecutor::new());
     builder
-        .http1()
-        .timer(TokioTimer::new())
-        .header_read_timeout(HEADER_READ_TIMEOUT);
-    builder
         .http2()
         .timer(TokioTimer::new())
-        .keep_alive_interval(Duration::from_secs(20));
+        .keep_alive_interval(PING_INTERVAL);
     let connection =
         builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(service));
     // A connection that breaks is the client's affair; the request it broke is counted where it was handled.
-    let _ = watcher.watch(connection.into_owned()).await;
+    tokio::select! {
+        _ = watcher.watch(connection.into_owned()) => {}
+        () = pulse.stopped() => {}
+    }
 }
 
 async fn upkeep(app: AppState, metrics: MetricsHandle) {

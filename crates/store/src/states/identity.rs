@@ -236,7 +236,8 @@ pub async fn find_deleted(
     Ok(ids)
 }
 
-/// States of an environment by name, after `after` (empty: from the start).
+/// States of an environment by name, after `after` (empty: from the start). A name that was only ever planned against
+/// holds nothing and is not listed.
 pub async fn list_states(
     tx: &mut WorkspaceTx,
     environment: &EnvironmentId,
@@ -279,6 +280,11 @@ async fn list(
                    ON v.workspace_id = s.workspace_id AND v.state_id = s.id AND v.seq = s.head_seq
             WHERE s.workspace_id = $1 AND s.environment_id = $2
               AND (s.lifecycle = 'deleted') = $3 AND lower(s.name) > lower($4)
+              AND (s.head_seq > 0 OR EXISTS (
+                  SELECT FROM reservations r
+                  WHERE r.workspace_id = s.workspace_id AND r.state_id = s.id
+                    AND r.status = 'active'
+              ))
             ORDER BY lower(s.name), s.id
             LIMIT $5
         "#,

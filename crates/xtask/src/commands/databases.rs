@@ -10,7 +10,7 @@ use tokio::process::Command;
 use crate::host::foreground::{self, exit_code};
 use crate::host::ports::Ports;
 use crate::host::process::{StopWith, supervised};
-use crate::host::workspace::Workspace;
+use crate::host::workspace::{Workspace, forget_cargo_run};
 use crate::stack::databases::Databases;
 use crate::stack::postgres::Durability;
 
@@ -41,5 +41,6 @@ pub(crate) async fn run(args: DatabasesArgs) -> Result<u8> {
         .args(arguments)
         .envs(databases.test_variables())
         .env("KL_SHARED_DIR", workspace.shared_dir());
+    forget_cargo_run(&mut command);
     Ok(exit_code(foreground::run(command).await?))
 }

@@ -6,7 +6,7 @@ use tokio::process::Command;
 
 use crate::host::foreground;
 use crate::host::install::find_on_path;
-use crate::host::workspace::{Workspace, cargo};
+use crate::host::workspace::Workspace;
 
 /// Check formatting, clippy, dependencies (when cargo-deny is installed) and stray paths of a developer's machine.
 ///
@@ -71,10 +71,9 @@ impl Check {
 }
 
 async fn cargo_runs(workspace: &Workspace, arguments: &[&str]) -> Result<()> {
-    let mut command = Command::new(cargo());
+    let mut command = workspace.cargo();
     command
         .args(arguments)
-        .current_dir(workspace.root())
         .env_remove("DATABASE_URL")
         .env("SQLX_OFFLINE", "true");
     foreground::run_checked(command).await

@@ -4,12 +4,11 @@ use std::num::NonZeroU8;
 
 use anyhow::Result;
 use clap::Args;
-use tokio::process::Command;
 
 use super::lane;
 use crate::host::foreground::{self, exit_code};
 use crate::host::ports::Ports;
-use crate::host::workspace::{Profile, Workspace, cargo};
+use crate::host::workspace::{Profile, Workspace};
 use crate::stack::databases::Databases;
 use crate::stack::postgres::Durability;
 use crate::stack::{ObjectStorage, Stack, StackOptions};
@@ -44,9 +43,8 @@ pub(crate) async fn run(args: &TestArgs) -> Result<u8> {
 
 async fn cargo_test(workspace: &Workspace, filters: &[String]) -> Result<u8> {
     let databases = Databases::start(&mut Ports::default(), Durability::FsyncOff).await?;
-    let mut test = Command::new(cargo());
+    let mut test = workspace.cargo();
     test.args(["test", "--workspace", "--locked", "--no-fail-fast"])
-        .current_dir(workspace.root())
         .envs(databases.test_variables())
         .env("KL_SHARED_DIR", workspace.shared_dir())
         // The committed query data is what others build with, so it is what is tested.

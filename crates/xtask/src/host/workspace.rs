@@ -1,5 +1,6 @@
 //! Where things are: the checkout, the build output, the shared inputs beside the checkout.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -57,6 +58,14 @@ impl Workspace {
         &self.root
     }
 
+    /// A cargo command in this checkout, not yet started.
+    pub(crate) fn cargo(&self) -> tokio::process::Command {
+        let mut command = tokio::process::Command::new(cargo());
+        command.current_dir(&self.root);
+        forget_cargo_run(&mut command);
+        command
+    }
+
     /// The directory that holds the built programs of `profile`.
     pub(crate) fn bin_dir(&self, profile: Profile) -> PathBuf {
         self.target.join(match profile {
@@ -78,6 +87,18 @@ impl Workspace {
 }
 
 /// The cargo that runs us, so that a toolchain override stays in force.
-pub(crate) fn cargo() -> std::ffi::OsString {
+fn cargo() -> OsString {
     std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
+}
+
+/// Takes away what `cargo run` says about the xtask package. Build scripts watch these variables (ring's does), so a
+/// cargo that inherited them would build such packages and all above them once more, and so would the next direct one.
+pub(crate) fn forget_cargo_run(command: &mut tokio::process::Command) {
+    let about_us = |name: &OsString| {
+        let name = name.to_string_lossy();
+        name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_")
+    };
+    for (name, _) in std::env::vars_os().filter(|(name, _)| about_us(name)) {
+        command.env_remove(name);
+    }
 }

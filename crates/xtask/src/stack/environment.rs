@@ -9,6 +9,7 @@ use tokio::process::Command;
 
 use super::Stack;
 use super::kld::{DATABASE, Replica};
+use crate::host::workspace::forget_cargo_run;
 
 impl Stack {
     /// Prepares `command` to run in this stack. `bin_dir` goes first on its path, so that `kl` and `kld` are the ones
@@ -17,6 +18,7 @@ impl Stack {
         command
             .envs(self.variables())
             .env("PATH", path_with(bin_dir)?);
+        forget_cargo_run(command);
         calm_terraform(command);
         Ok(())
     }

@@ -7,14 +7,13 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use tokio::process::Command;
 
 use super::postgres::Postgres;
 use super::scratch::Scratch;
 use crate::host::foreground;
 use crate::host::ports::Ports;
 use crate::host::process::{Process, StopWith, supervised};
-use crate::host::workspace::{Profile, Workspace, cargo};
+use crate::host::workspace::{Profile, Workspace};
 
 /// The stack's database.
 pub(crate) const DATABASE: &str = "kilolock";
@@ -27,10 +26,8 @@ const READY_WITHIN: Duration = Duration::from_secs(30);
 /// Builds `kld` and `kl` with the features of the whole workspace, so that this and `cargo test --workspace` share
 /// their dependencies.
 pub(crate) async fn build(workspace: &Workspace, profile: Profile) -> Result<()> {
-    let mut build = Command::new(cargo());
-    build
-        .args(["build", "--workspace", "--bin", "kld", "--bin", "kl"])
-        .current_dir(workspace.root());
+    let mut build = workspace.cargo();
+    build.args(["build", "--workspace", "--bin", "kld", "--bin", "kl"]);
     if profile == Profile::Release {
         build.arg("--release");
     }

@@ -40,6 +40,12 @@ async fn bad_credentials_get_one_401_that_names_no_reason_and_repeats_nothing() 
     let revoked = workspace.token_of(&member).await;
     let revoke = format!("/tokens/{}", revoked.token.token_id);
     workspace.request("DELETE", &revoke).send().await.unwrap();
+    let expired = workspace.token(Role::Viewer, None).await;
+    sqlx::query("UPDATE credentials SET expires_at = now() WHERE token_id = $1")
+        .bind(&expired[4..16])
+        .execute(app.database.owner())
+        .await
+        .unwrap();
     let unknown = auth::Token::generate(auth::TokenKind::Person, &mut rand::rng());
     let mut wrong_secret = workspace.token.clone().into_bytes();
     wrong_secret[20] ^= 1;
@@ -56,6 +62,7 @@ async fn bad_credentials_get_one_401_that_names_no_reason_and_repeats_nothing() 
         format!("Bearer {}", String::from_utf8_lossy(&wrong_secret)),
         format!("Bearer {}", unknown.expose()),
         format!("Bearer {}", revoked.secret.unwrap()),
+        format!("Bearer {expired}"),
         format!("Bearer {}", "x".repeat(64 * 1024)),
     ] {
         let request = app

@@ -147,6 +147,11 @@ async fn ill_formed_requests_are_refused_with_what_is_wrong() {
             .unwrap();
         response.refused(code).await;
     }
+    for query in ["limit=x", "limit=1&limit=2", "page=2"] {
+        let path = format!("/environments?{query}");
+        let response = workspace.request("GET", &path).send().await.unwrap();
+        response.refused(Code::InvalidRequest).await;
+    }
     let text = workspace
         .request("POST", "/environments")
         .body("{}")

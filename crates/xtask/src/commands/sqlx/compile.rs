@@ -8,10 +8,9 @@ use std::time::SystemTime;
 
 use anyhow::{Context as _, Result, bail};
 use serde::Deserialize;
-use tokio::process::Command;
 
 use crate::host::foreground::Foreground;
-use crate::host::workspace::{Workspace, cargo};
+use crate::host::workspace::Workspace;
 
 /// The only crate with SQL.
 const CRATE: &str = "store";
@@ -29,13 +28,12 @@ pub(super) async fn with_live_queries(
         .join("src/lib.rs");
     let _touched = Touched::now(&source)?;
 
-    let mut check = Command::new(cargo());
+    let mut check = workspace.cargo();
     check
         // The whole workspace, or cargo would build the dependencies again with fewer features. What follows the
         // store crate may be broken while one works on it: keep going, and judge by the store crate alone.
         .args(["check", "--workspace", "--all-targets", "--keep-going"])
         .arg("--message-format=json-render-diagnostics")
-        .current_dir(workspace.root())
         .env("DATABASE_URL", database_url)
         .env("SQLX_OFFLINE", "false")
         .env("SQLX_OFFLINE_DIR", out)

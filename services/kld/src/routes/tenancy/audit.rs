@@ -1,6 +1,6 @@
 //! `GET /v1/workspaces/{ws}/audit`.
 
-use axum::extract::{Query, State};
+use axum::extract::State;
 use protocol::page::PageQuery;
 use protocol::tenancy::AuditPage;
 use protocol::{AuditId, Code, WorkspaceId};
@@ -9,6 +9,7 @@ use store::tenancy::audit;
 use super::next_cursor;
 use crate::access::WorkspaceCaller;
 use crate::error::ApiError;
+use crate::routes::parameter::QueryParams;
 use crate::state::AppState;
 
 /// Lists what was changed or revealed in the workspace, newest first.
@@ -20,7 +21,7 @@ use crate::state::AppState;
 pub async fn list_audit(
     State(app): State<AppState>,
     caller: WorkspaceCaller,
-    Query(page): Query<PageQuery>,
+    QueryParams(page): QueryParams<PageQuery>,
 ) -> Result<axum::Json<AuditPage>, ApiError> {
     let limit = page.limit();
     let before: Option<AuditId> = page

@@ -1,6 +1,6 @@
 //! `/v1/workspaces/{ws}/environments`.
 
-use axum::extract::{Query, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use protocol::page::PageQuery;
@@ -15,6 +15,7 @@ use super::{next_cursor, parse_name};
 use crate::access::{EnvironmentCaller, WorkspaceCaller};
 use crate::body::{Create, Json};
 use crate::error::ApiError;
+use crate::routes::parameter::QueryParams;
 use crate::state::AppState;
 
 /// The longest and shortest life of a Terraform lock that an environment may set. A shorter one would end locks under
@@ -96,7 +97,7 @@ pub async fn create_environment(
 pub async fn list_environments(
     State(app): State<AppState>,
     caller: WorkspaceCaller,
-    Query(page): Query<PageQuery>,
+    QueryParams(page): QueryParams<PageQuery>,
 ) -> Result<axum::Json<EnvironmentPage>, ApiError> {
     let limit = page.limit();
     let visible = caller.resolved().visible_environments();

@@ -1,6 +1,6 @@
 //! `/v1/workspaces/{ws}/members` and their grants.
 
-use axum::extract::{Query, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use protocol::page::PageQuery;
@@ -15,7 +15,7 @@ use super::{check_text, next_cursor};
 use crate::access::WorkspaceCaller;
 use crate::body::{Create, Json};
 use crate::error::ApiError;
-use crate::routes::parameter::PrincipalParam;
+use crate::routes::parameter::{PrincipalParam, QueryParams};
 use crate::state::AppState;
 
 /// The most grants a member may have; more would be a sign of a workspace that wants dividing.
@@ -85,7 +85,7 @@ pub async fn create_member(
 pub async fn list_members(
     State(app): State<AppState>,
     caller: WorkspaceCaller,
-    Query(page): Query<PageQuery>,
+    QueryParams(page): QueryParams<PageQuery>,
 ) -> Result<axum::Json<MemberPage>, ApiError> {
     let limit = page.limit();
     let mut tx = app.db.begin_read(caller.workspace()).await?;

@@ -1,7 +1,7 @@
 //! `/v1/workspaces/{ws}/tokens`, and the end of tokens found elsewhere.
 
 use auth::{Pepper, Token, TokenId, TokenKind};
-use axum::extract::{Query, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use protocol::page::PageQuery;
@@ -21,7 +21,7 @@ use crate::access::WorkspaceCaller;
 use crate::body::{Create, Json};
 use crate::dispatch::RequestId;
 use crate::error::ApiError;
-use crate::routes::parameter::TokenParam;
+use crate::routes::parameter::{QueryParams, TokenParam};
 use crate::state::AppState;
 
 /// How long a token lives when nobody says.
@@ -153,7 +153,7 @@ pub async fn create_token(
 pub async fn list_tokens(
     State(app): State<AppState>,
     caller: WorkspaceCaller,
-    Query(page): Query<PageQuery>,
+    QueryParams(page): QueryParams<PageQuery>,
 ) -> Result<axum::Json<TokenPage>, ApiError> {
     let limit = page.limit();
     let mut tx = app.db.begin_read(caller.workspace()).await?;

@@ -1,6 +1,6 @@
 //! `/v1/workspaces`.
 
-use axum::extract::{Query, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use protocol::page::PageQuery;
@@ -19,6 +19,7 @@ use super::{check_text, next_cursor, parse_name};
 use crate::access::{Caller, WorkspaceCaller};
 use crate::body::{Create, IdempotencyKey, Json};
 use crate::error::ApiError;
+use crate::routes::parameter::QueryParams;
 use crate::state::AppState;
 
 /// Makes a workspace with its first admin. The admin's token is in the answer and is never shown again.
@@ -127,7 +128,7 @@ async fn created_before(
 pub async fn list_workspaces(
     State(app): State<AppState>,
     _: Caller,
-    Query(page): Query<PageQuery>,
+    QueryParams(page): QueryParams<PageQuery>,
 ) -> Result<axum::Json<WorkspacePage>, ApiError> {
     let limit = page.limit();
     let found = workspaces::list_workspaces(&app.db, page.cursor.as_deref(), limit).await?;

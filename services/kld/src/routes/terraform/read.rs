@@ -72,18 +72,25 @@ pub(crate) fn document_response(
     if compress {
         headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
     }
-    let size = version.byte_size.and_then(|size| u64::try_from(size).ok());
-    let body = match (document.body, compress) {
-        (DocumentBody::Whole(bytes), false) => Body::from(bytes),
-        (DocumentBody::Whole(bytes), true) => Body::from(gzip(&bytes)),
-        (DocumentBody::Stream(pages), false) => {
-            if let Some(size) = size {
-                headers.insert(header::CONTENT_LENGTH, HeaderValue::from(size));
-            }
-            Body::from_stream(pages)
+    let (body, size) = match (document.body, compress) {
+        (DocumentBody::Whole(bytes), false) => {
+            let size = bytes.len();
+            (Body::from(bytes), u64::try_from(size).ok())
         }
-        (DocumentBody::Stream(pages), true) => Body::from_stream(gzip_stream(pages)),
+        (DocumentBody::Whole(bytes), true) => {
+            let packed = gzip(&bytes);
+            let size = packed.len();
+            (Body::from(packed), u64::try_from(size).ok())
+        }
+        (DocumentBody::Stream(pages), false) => {
+            let size = version.byte_size.and_then(|size| u64::try_from(size).ok());
+            (Body::from_stream(pages), size)
+        }
+        (DocumentBody::Stream(pages), true) => (Body::from_stream(gzip_stream(pages)), None),
     };
+    if let Some(size) = size {
+        headers.insert(header::CONTENT_LENGTH, HeaderValue::from(size));
+    }
     let body = if *method == Method::HEAD {
         Body::empty()
     } else {
