@@ -50,6 +50,8 @@ pub(crate) struct Setup {
     pub(crate) drain: Drain,
     /// The largest number of database connections of each.
     pub(crate) pool: u32,
+    /// How long a request waits for one of them.
+    pub(crate) acquire_timeout: Duration,
 }
 
 impl Default for Setup {
@@ -63,6 +65,7 @@ impl Default for Setup {
                 bound: Duration::from_secs(5),
             },
             pool: 5,
+            acquire_timeout: Duration::from_secs(1),
         }
     }
 }
@@ -100,7 +103,7 @@ impl TestApp {
         for _ in 0..setup.replicas {
             let mut options = DbOptions::new(url.clone());
             options.max_connections = setup.pool;
-            options.acquire_timeout = Duration::from_secs(1);
+            options.acquire_timeout = setup.acquire_timeout;
             let db = Db::connect(&options).unwrap();
             let config = Config::load(&source).unwrap();
             replicas.push(Replica::start(AppState::new(config, db), &setup).await);

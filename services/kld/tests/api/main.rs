@@ -8,6 +8,8 @@
 )]
 
 mod harness;
+#[path = "../lane/mod.rs"]
+mod lane;
 
 mod login;
 mod matrix;

@@ -37,6 +37,34 @@ const EXPECTED: &[(&str, &str)] = &[
     ("list_tokens", "admin"),
     ("revoke_token", "admin"),
     ("list_audit", "auditor admin"),
+    ("read_state", "outputs reader writer maintainer admin"),
+    ("head_state", "outputs reader writer maintainer admin"),
+    ("write_state", "writer maintainer admin"),
+    ("delete_state", "writer maintainer admin"),
+    ("lock_state", "writer maintainer admin"),
+    ("unlock_state", "writer maintainer admin"),
+    ("lock_state_by_post", "writer maintainer admin"),
+    ("unlock_state_by_post", "writer maintainer admin"),
+    ("unlock_state_apart", "writer maintainer admin"),
+    ("list_states", "viewer reader writer maintainer admin"),
+    ("list_deleted_states", "writer maintainer admin"),
+    ("get_status", "viewer reader writer maintainer admin"),
+    ("list_resources", "viewer reader writer maintainer admin"),
+    ("get_resource", "viewer reader writer maintainer admin"),
+    (
+        "get_outputs",
+        "outputs viewer reader writer maintainer admin",
+    ),
+    ("list_versions", "viewer reader writer maintainer admin"),
+    ("get_state_version", "viewer reader writer maintainer admin"),
+    ("read_version_document", "reader writer maintainer admin"),
+    ("read_kept_document", "reader writer maintainer admin"),
+    ("roll_back_state", "maintainer admin"),
+    ("import_state", "writer maintainer admin"),
+    ("take_admin_lock", "maintainer admin"),
+    ("release_admin_lock", "maintainer admin"),
+    ("force_unlock_state", "writer maintainer admin"),
+    ("undelete_state", "writer maintainer admin"),
 ];
 
 /// Where a request goes.
@@ -78,6 +106,21 @@ impl World {
             let other_environment = workspace.environment("other").await;
             let foreign = app.workspace("foreign").await;
             let foreign_environment = foreign.environment("foreign").await;
+            // There is something to find where nobody may look: a state with a version and a lock.
+            let state = format!("/v1/states/{}/{foreign_environment}/some-state", foreign.id);
+            let document = include_str!("../lane/small.json");
+            for (method, path, body) in [
+                ("POST", state.clone(), document.to_owned()),
+                (
+                    "LOCK",
+                    state,
+                    r#"{"ID":"held","Who":"somebody"}"#.to_owned(),
+                ),
+            ] {
+                let request = app.request(method, &path).bearer_auth(&foreign.token);
+                let response = request.body(body).send().await.unwrap();
+                assert!(response.status().is_success(), "{method}: {response:?}");
+            }
             let mut tokens = Vec::new();
             for role in Role::ALL {
                 for wide in [true, false] {
@@ -175,8 +218,10 @@ struct Answer {
 }
 
 impl Answer {
+    /// An answer to HEAD has no body that could hold a code.
     fn is(&self, code: Code) -> bool {
-        self.status == code.status() && self.code.as_deref() == Some(code.as_str())
+        let coded = self.code.as_deref() == Some(code.as_str());
+        self.status == code.status() && (coded || self.body.as_str() == Some(""))
     }
 }
 
@@ -217,7 +262,7 @@ fn every_route_has_a_row_and_every_row_a_route() {
     );
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn every_role_may_what_is_expected_and_nothing_else() {
     let world = World::make().await;
     let places = [
@@ -248,7 +293,7 @@ async fn every_role_may_what_is_expected_and_nothing_else() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn without_a_login_every_route_says_401() {
     let world = World::make().await;
     for route in kld::routes::table() {
@@ -274,7 +319,7 @@ async fn without_a_login_every_route_says_401() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn absent_and_foreign_are_the_same_answer_at_the_same_cost() {
     let world = World::make().await;
     for route in kld::routes::table() {
@@ -290,12 +335,17 @@ async fn absent_and_foreign_are_the_same_answer_at_the_same_cost() {
             assert_eq!(absent.status, foreign.status, "{context}");
             assert_eq!(absent.headers, foreign.headers, "{context}");
             assert_eq!(absent.body, foreign.body, "{context}");
-            assert_eq!(absent.statements, foreign.statements, "{context}");
+            // A heartbeat may have fallen into one of the two.
+            if absent.statements != foreign.statements {
+                let absent = world.send(&route, Place::Nowhere, Some(token)).await;
+                let foreign = world.send(&route, Place::OtherWorkspace, Some(token)).await;
+                assert_eq!(absent.statements, foreign.statements, "{context}");
+            }
         }
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn operators_get_what_is_theirs_and_see_nothing_inside() {
     let world = World::make().await;
     let operator = world.app.operator.clone();

@@ -1,0 +1,18 @@
+//! The Terraform lane as its clients meet it, case by case.
+//!
+//! Case numbers in doc comments (`S01` and so on) are those of the catalogue of cases that a state service must survive.
+//! `KL_SHARED_DIR` names the directory with the catalogue's input files and the corpus of real documents.
+
+mod auth;
+mod bytes;
+mod corpus;
+mod documents;
+mod history;
+mod locks;
+mod operations;
+mod reads;
+mod real;
+mod rules;
+mod stage;
+mod transport;
+mod writes;

@@ -1,0 +1,424 @@
+//! The real terraform against real replicas. It must be on the path: what it does is the contract.
+
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+use protocol::{Code, Role};
+use serde_json::json;
+use store::testing::Wire;
+use tempfile::TempDir;
+use tokio::process::{Child, Command};
+
+use super::documents::{Doc, case};
+use super::stage::{Client, Stage};
+use crate::harness::Setup;
+
+/// A root module whose state is in the service.
+struct Module {
+    directory: TempDir,
+    url: String,
+    token: String,
+}
+
+/// How a run ended.
+struct Run {
+    success: bool,
+    text: String,
+}
+
+impl Module {
+    /// Written and initialised.
+    async fn new(client: &Client<'_>, name: &str, configuration: &str) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let module = Self {
+            directory,
+            url: client.url(name),
+            token: client.token.clone(),
+        };
+        module.configure(configuration);
+        module.run(&["init", "-input=false"]).await.ok();
+        module
+    }
+
+    fn configure(&self, configuration: &str) {
+        let text = format!("terraform {{\n  backend \"http\" {{}}\n}}\n{configuration}\n");
+        std::fs::write(self.directory.path().join("main.tf"), text).unwrap();
+    }
+
+    fn path(&self) -> &Path {
+        self.directory.path()
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new("terraform");
+        command
+            .args(arguments)
+            .current_dir(self.path())
+            .env_remove("TF_CLI_CONFIG_FILE")
+            .env("CHECKPOINT_DISABLE", "1")
+            .env("TF_IN_AUTOMATION", "1")
+            .env("TF_CLI_ARGS", "-no-color")
+            .env("TF_HTTP_ADDRESS", &self.url)
+            .env("TF_HTTP_LOCK_ADDRESS", &self.url)
+            .env("TF_HTTP_UNLOCK_ADDRESS", &self.url)
+            .env("TF_HTTP_USERNAME", "kl")
+            .env("TF_HTTP_PASSWORD", &self.token)
+            // Errors that are tried again are tried at once.
+            .env("TF_HTTP_RETRY_WAIT_MIN", "0")
+            .env("TF_HTTP_RETRY_WAIT_MAX", "1")
+            .kill_on_drop(true);
+        command
+    }
+
+    async fn run(&self, arguments: &[&str]) -> Run {
+        let output = self
+            .command(arguments)
+            .stdin(Stdio::null())
+            .output()
+            .await
+            .expect("terraform is on the path");
+        Run {
+            success: output.status.success(),
+            text: format!(
+                "{}{}",
+                String::from_utf8_lossy(&output.stdout),
+                String::from_utf8_lossy(&output.stderr)
+            ),
+        }
+    }
+
+    fn start(&self, arguments: &[&str]) -> Child {
+        let mut command = self.command(arguments);
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        command.spawn().expect("terraform is on the path")
+    }
+
+    async fn apply(&self) -> Run {
+        self.run(&["apply", "-auto-approve", "-input=false"]).await
+    }
+}
+
+impl Run {
+    #[track_caller]
+    fn ok(self) -> String {
+        assert!(self.success, "{}", self.text);
+        self.text
+    }
+
+    #[track_caller]
+    fn fails(self) -> String {
+        assert!(!self.success, "{}", self.text);
+        self.text
+    }
+}
+
+const TWO: &str = r#"
+resource "terraform_data" "a" {
+  input = "1"
+}
+resource "terraform_data" "b" {
+  input = terraform_data.a.output
+}
+output "oa" {
+  value = terraform_data.a.output
+}
+"#;
+
+/// S10, S42: apply, forced push, rollback, and the applies that follow.
+#[tokio::test(flavor = "multi_thread")]
+async fn terraform_goes_on_after_a_forced_push_and_after_a_rollback() {
+    let stage = Stage::start().await;
+    let boss = stage.client(Role::Maintainer).await;
+    let module = Module::new(&boss, "prod", TWO).await;
+    module.apply().await.ok();
+    let old = module.run(&["state", "pull"]).await.ok();
+    for value in ["2", "3"] {
+        module.configure(&TWO.replace("\"1\"", &format!("{value:?}")));
+        module.apply().await.ok();
+    }
+    std::fs::write(module.path().join("old.tfstate"), old).unwrap();
+    module.run(&["state", "push", "old.tfstate"]).await.fails();
+    module
+        .run(&["state", "push", "-force", "old.tfstate"])
+        .await
+        .ok();
+    let versions = boss.versions("prod").await;
+    assert!(
+        versions.last().unwrap().forced
+            && versions.iter().rev().skip(1).all(|version| !version.forced)
+    );
+    module.apply().await.ok();
+
+    let before = boss.versions("prod").await.len();
+    let first = i64::try_from(before).unwrap() - 1;
+    boss.roll_back("prod", first).await.ok();
+    module.configure(&TWO.replace("\"1\"", "\"4\""));
+    module.apply().await.ok();
+    module.run(&["plan", "-detailed-exitcode"]).await.ok();
+    let versions = boss.versions("prod").await;
+    assert_eq!(versions.len(), before + 2);
+    assert_eq!(
+        versions[before + 1].serial,
+        versions[before].serial.map(|serial| serial + 1)
+    );
+    // Every version is as terraform wrote it: no copy of its bytes is kept.
+    assert_eq!(
+        stage.count("SELECT count(*) FROM version_documents").await,
+        0
+    );
+    module.run(&["destroy", "-auto-approve"]).await.ok();
+    assert_eq!(boss.status("prod").await.head.unwrap().instance_count, 0);
+}
+
+/// S03, S08: waiting for a lock, and an administrative one.
+#[tokio::test(flavor = "multi_thread")]
+async fn terraform_waits_for_a_lock_and_names_who_holds_it() {
+    let stage = Stage::start().await;
+    let (ann, boss) = (stage.writer().await, stage.client(Role::Maintainer).await);
+    let module = Module::new(&ann, "prod", TWO).await;
+    module.apply().await.ok();
+    boss.lock("prod", "colleague").await.ok();
+    let release = async {
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        boss.unlock("prod", "colleague").await.ok();
+    };
+    let (plan, ()) = tokio::join!(module.run(&["plan", "-lock-timeout=60s"]), release);
+    plan.ok();
+
+    let message = json!({ "message": "frozen" });
+    boss.send_json("POST", "prod/admin-lock", message)
+        .await
+        .ok();
+    for arguments in [
+        &["plan"][..],
+        &["apply", "-auto-approve"],
+        &["state", "rm", "terraform_data.b"],
+    ] {
+        let text = module.run(arguments).await.fails();
+        assert!(text.contains("administrative lock"), "{text}");
+    }
+    module.run(&["output", "-raw", "oa"]).await.ok();
+    boss.send("DELETE", "prod/admin-lock").await.ok();
+    module.run(&["state", "rm", "terraform_data.b"]).await.ok();
+}
+
+/// S01, S05: a killed apply leaves its lock, and `force-unlock` clears it.
+#[tokio::test(flavor = "multi_thread")]
+async fn terraform_force_unlock_clears_the_lock_of_a_killed_apply() {
+    let stage = Stage::start().await;
+    let ann = stage.writer().await;
+    let slow = format!(
+        "{TWO}\nresource \"terraform_data\" \"slow\" {{\n  provisioner \"local-exec\" {{\n    command = \"sleep 60\"\n  }}\n}}\n"
+    );
+    let module = Module::new(&ann, "prod", &slow).await;
+    let mut apply = module.start(&["apply", "-auto-approve"]);
+    while ann.read("prod/status").await.status != 200 || ann.status("prod").await.holders.is_empty()
+    {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    apply.kill().await.unwrap();
+    let holder = ann.status("prod").await.holders.remove(0);
+    assert_eq!(holder.operation, "OperationTypeApply");
+    let other = stage.writer().await;
+    other.lock("prod", "other").await.refused(Code::StateLocked);
+    module.configure(TWO);
+    module.apply().await.fails();
+    // The ID is not sent; whatever is typed, the lock that is there ends.
+    module
+        .run(&[
+            "force-unlock",
+            "-force",
+            "00000000-0000-4000-8000-000000000000",
+        ])
+        .await
+        .ok();
+    module.apply().await.ok();
+    assert_eq!(stage.audited("lock.break").await.len(), 1);
+}
+
+/// S28: the token ends during an apply; two commands with a new one make it whole.
+#[tokio::test(flavor = "multi_thread")]
+async fn terraform_recovers_from_a_token_that_ended_during_an_apply() {
+    let stage = Stage::start().await;
+    let ann = stage.writer().await;
+    let slow = format!(
+        "{TWO}\nresource \"terraform_data\" \"slow\" {{\n  provisioner \"local-exec\" {{\n    command = \"while [ ! -e go ]; do sleep 0.1; done\"\n  }}\n}}\n"
+    );
+    let module = Module::new(&ann, "prod", &slow).await;
+    let mut apply = module.start(&["apply", "-auto-approve"]);
+    while ann.read("prod/status").await.status != 200 || ann.status("prod").await.holders.is_empty()
+    {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    let rest = format!("/tokens/{}", ann.token_id);
+    super::stage::Reply::of(stage.admin_request("DELETE", &rest))
+        .await
+        .ok();
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(5);
+    while ann.read("prod").await.status != 401 {
+        assert!(tokio::time::Instant::now() < deadline);
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    std::fs::write(module.path().join("go"), "").unwrap();
+    assert!(!apply.wait().await.unwrap().success());
+    assert!(module.path().join("errored.tfstate").exists());
+
+    let boss = stage.client(Role::Maintainer).await;
+    let module = Module {
+        token: boss.token.clone(),
+        ..module
+    };
+    module
+        .run(&[
+            "force-unlock",
+            "-force",
+            "00000000-0000-4000-8000-000000000000",
+        ])
+        .await
+        .ok();
+    module.run(&["state", "push", "errored.tfstate"]).await.ok();
+    assert_eq!(boss.status("prod").await.head.unwrap().instance_count, 3);
+    module.run(&["plan", "-detailed-exitcode"]).await.ok();
+}
+
+/// The commands that need no lock, and a data source that reads another's outputs. Each must stop.
+async fn every_reader_stops(module: &Module, remote: &Module, why: &str) {
+    for arguments in [
+        &["plan", "-lock=false"][..],
+        &["output"],
+        &["state", "pull"],
+    ] {
+        let run = module.run(arguments).await;
+        assert!(!run.success, "{why}: {arguments:?} went on:\n{}", run.text);
+    }
+    let run = remote.run(&["plan", "-lock=false"]).await;
+    assert!(
+        !run.success,
+        "{why}: terraform_remote_state went on:\n{}",
+        run.text
+    );
+}
+
+/// S22 with the real client.
+#[tokio::test(flavor = "multi_thread")]
+async fn terraform_never_takes_trouble_for_an_empty_state() {
+    let wire = Wire::start().await;
+    let stage = Stage::start_with(Setup {
+        database_address: Some(wire.address),
+        ..Setup::default()
+    })
+    .await;
+    let boss = stage.client(Role::Maintainer).await;
+    let stranger = stage.client(Role::Viewer).await;
+    boss.write("prod", case("odd-bytes.json")).await.ok();
+    boss.write("rows", Doc::of_size(1, 600).bytes()).await.ok();
+    boss.write("remote", Doc::new(1).bytes()).await.ok();
+    let remote_of = |module: &Module, token: &str, name: &str| {
+        format!(
+            "data \"terraform_remote_state\" \"x\" {{\n  backend = \"http\"\n  config = {{\n    address = \"{}\"\n    username = \"kl\"\n    password = \"{token}\"\n  }}\n}}\n",
+            module.url.replace("/remote", &format!("/{name}"))
+        )
+    };
+    let remote = Module::new(&boss, "remote", "").await;
+    let module = Module::new(&boss, "rows", TWO).await;
+    remote.configure(&remote_of(&remote, &boss.token, "rows"));
+    module.run(&["output"]).await.ok();
+    remote.run(&["plan", "-lock=false"]).await.ok();
+
+    wire.cut();
+    let away = [
+        module.run(&["plan", "-lock=false"]).await,
+        module.run(&["state", "pull"]).await,
+    ];
+    for run in away {
+        run.fails();
+    }
+    wire.mend();
+
+    // Not the caller's, under a real name and a made-up one; another spelling.
+    for name in ["rows", "made-up", "ROWS"] {
+        let token = if name == "ROWS" {
+            &boss.token
+        } else {
+            &stranger.token
+        };
+        let url = module.url.replace("/rows", &format!("/{name}"));
+        let other = Module {
+            directory: tempfile::tempdir().unwrap(),
+            url,
+            token: token.clone(),
+        };
+        other.configure(TWO);
+        other.run(&["init", "-input=false"]).await.fails();
+        remote.configure(&remote_of(&remote, token, name));
+        remote.run(&["plan", "-lock=false"]).await.fails();
+    }
+
+    // A row is lost.
+    stage
+        .tamper("DELETE FROM instances WHERE name = 'r00300'")
+        .await;
+    remote.configure(&remote_of(&remote, &boss.token, "rows"));
+    every_reader_stops(&module, &remote, "a lost row").await;
+    // The kept bytes are altered.
+    stage
+        .tamper("UPDATE version_documents SET body = set_byte(body, 40, get_byte(body, 40) # 1)")
+        .await;
+    let kept = Module {
+        url: module.url.replace("/rows", "/prod"),
+        ..module
+    };
+    remote.configure(&remote_of(&remote, &boss.token, "prod"));
+    // What is in memory is still right; another replica has nothing in memory. Here: after many other documents.
+    stage.tamper("UPDATE state_versions SET sha256 = decode(repeat('00', 32), 'hex') WHERE form = 'kept'").await;
+    every_reader_stops(&kept, &remote, "an altered document").await;
+
+    // The workspace is suspended.
+    let suspend = stage
+        .app
+        .request("PATCH", &format!("/v1/workspaces/{}", stage.workspace));
+    super::stage::Reply::of(
+        suspend
+            .bearer_auth(&stage.app.operator)
+            .json(&json!({ "lifecycle": "suspended" })),
+    )
+    .await
+    .ok();
+    remote.configure(&remote_of(&remote, &boss.token, "remote"));
+    every_reader_stops(
+        &Module {
+            url: kept.url.replace("/prod", "/remote"),
+            ..kept
+        },
+        &remote,
+        "a suspended workspace",
+    )
+    .await;
+}
+
+/// S13: terraform plans on a large state.
+#[tokio::test(flavor = "multi_thread")]
+async fn terraform_reads_a_large_state() {
+    let stage = Stage::start().await;
+    let ann = stage.writer().await;
+    let padding = "p".repeat(500 * 1024);
+    let mut document = Doc::new(1);
+    document.resources.clear();
+    for n in 0..32 {
+        document
+            .resources
+            .insert(("a".to_owned(), Some(n)), padding.clone());
+    }
+    let bytes = document.bytes();
+    assert!(bytes.len() > 30_000_000, "{}", bytes.len());
+    ann.write("prod", bytes).await.ok();
+    let configuration = "resource \"terraform_data\" \"a\" {\n  count = 32\n  input = file(\"padding\")\n}\noutput \"oa\" {\n  value = \"1\"\n}\n";
+    let module = Module::new(&ann, "prod", "").await;
+    std::fs::write(module.path().join("padding"), &padding).unwrap();
+    module.configure(&configuration);
+    module.run(&["plan", "-detailed-exitcode"]).await.ok();
+}
