@@ -185,9 +185,21 @@ async fn nothing_of_one_workspace_shows_in_another() {
     let mut written = 0;
     for _ in 0..requests {
         let (own, other) = if rng.random() { (0, 1) } else { (1, 0) };
-        let target = if rng.random_bool(0.6) { own } else { other };
+        let mut target = if rng.random_bool(0.6) { own } else { other };
         let routes = if rng.random() { &on_states } else { &all };
-        let route = *routes.choose(&mut rng).unwrap();
+        let mut route = *routes.choose(&mut rng).unwrap();
+        // Left to chance alone, locks would soon stand in the way of everything.
+        let lively = [
+            "write_state",
+            "write_state",
+            "force_unlock_state",
+            "release_admin_lock",
+        ];
+        if rng.random_bool(0.4) {
+            let name = *lively.choose(&mut rng).unwrap();
+            route = table.iter().find(|route| route.name == name).unwrap();
+            target = own;
+        }
         // The members' own grants and tokens stay, or the rest of the run would see nothing at all.
         if route.name.ends_with("_grants") || route.name.ends_with("revoke_token") {
             continue;

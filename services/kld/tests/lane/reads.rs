@@ -90,7 +90,7 @@ async fn lost_or_damaged_rows_break_the_read() {
         "DELETE FROM instances",
         "DELETE FROM outputs",
         "UPDATE instances SET born_seq = born_seq + 1 WHERE address = 'terraform_data.r00003'",
-        "UPDATE instances SET ord = ord || '\\x00' WHERE address = 'terraform_data.r00000'",
+        "UPDATE instances SET ord = '\\xff'::bytea || ord WHERE address = 'terraform_data.r00000'",
         "UPDATE state_versions SET header = '\\x00'",
     ];
     for (size, document) in [

@@ -373,7 +373,7 @@ async fn terraform_never_takes_trouble_for_an_empty_state() {
         ..module
     };
     remote.configure(&remote_of(&remote, &boss.token, "prod"));
-    // What is in memory is still right; another replica has nothing in memory. Here: after many other documents.
+    // What this replica remembers is still right, so it is made to forget: its memory must agree with the version's digest.
     stage.tamper("UPDATE state_versions SET sha256 = decode(repeat('00', 32), 'hex') WHERE form = 'kept'").await;
     every_reader_stops(&kept, &remote, "an altered document").await;
 
@@ -419,6 +419,6 @@ async fn terraform_reads_a_large_state() {
     let configuration = "resource \"terraform_data\" \"a\" {\n  count = 32\n  input = file(\"padding\")\n}\noutput \"oa\" {\n  value = \"1\"\n}\n";
     let module = Module::new(&ann, "prod", "").await;
     std::fs::write(module.path().join("padding"), &padding).unwrap();
-    module.configure(&configuration);
+    module.configure(configuration);
     module.run(&["plan", "-detailed-exitcode"]).await.ok();
 }
