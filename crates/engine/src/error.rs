@@ -69,6 +69,8 @@ pub enum EngineError {
     NameTaken,
     #[error("version {seq} is damaged: {what}")]
     Damaged { seq: i64, what: &'static str },
+    #[error("the workspace has sealed documents and no data key")]
+    NoDataKey,
     #[error(transparent)]
     Store(#[from] store::Error),
     #[error(transparent)]

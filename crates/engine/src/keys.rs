@@ -26,7 +26,8 @@ impl DataKeys {
 }
 
 impl Engine {
-    /// The data key of the caller's workspace.
+    /// The data key of the caller's workspace, which has one: whatever is read with it was sealed with it, and who seals
+    /// prepares it first.
     pub(crate) async fn data_key(
         &self,
         tx: &mut WorkspaceTx,
@@ -35,28 +36,40 @@ impl Engine {
         if let Some(key) = self.data_keys.unwrapped.get(caller.workspace()) {
             return Ok(key);
         }
-        let wrapped = match store::wrapped_key(tx).await? {
+        let wrapped = store::wrapped_key(tx)
+            .await?
+            .ok_or(EngineError::NoDataKey)?;
+        self.unwrap(caller, &wrapped)
+    }
+
+    /// Makes sure that the workspace has a data key, in a transaction of its own: whatever the caller's does later, the key
+    /// that may already be in memory elsewhere must stay. Before the caller's own transaction, because a request that holds
+    /// one connection and waits for a second stops a whole pool.
+    pub(crate) async fn prepare_data_key(&self, caller: &Caller) -> Result<(), EngineError> {
+        if self.data_keys.unwrapped.contains_key(caller.workspace()) {
+            return Ok(());
+        }
+        let mut tx = self.begin(caller).await?;
+        let wrapped = match store::wrapped_key(&mut tx).await? {
             Some(wrapped) => wrapped,
-            None => self.first_key(caller).await?,
+            None => {
+                let new = self.data_keys.deployment.new_data_key(caller.workspace())?;
+                store::adopt_wrapped_key(&mut tx, &new).await?
+            }
         };
+        tx.commit().await?;
+        self.unwrap(caller, &wrapped).map(drop)
+    }
+
+    fn unwrap(&self, caller: &Caller, wrapped: &[u8]) -> Result<SealingKey, EngineError> {
         let key = self
             .data_keys
             .deployment
-            .unwrap(caller.workspace(), &wrapped)?;
+            .unwrap(caller.workspace(), wrapped)?;
         self.data_keys
             .unwrapped
             .insert(caller.workspace().clone(), key.clone());
         Ok(key)
-    }
-
-    /// Makes the workspace's data key, in a transaction of its own: whatever the caller's does, the key that
-    /// may already be in memory elsewhere must stay.
-    async fn first_key(&self, caller: &Caller) -> Result<Vec<u8>, EngineError> {
-        let new = self.data_keys.deployment.new_data_key(caller.workspace())?;
-        let mut tx = self.begin(caller).await?;
-        let adopted = store::adopt_wrapped_key(&mut tx, &new).await?;
-        tx.commit().await?;
-        Ok(adopted)
     }
 
     /// Compresses and seals a document for its place.

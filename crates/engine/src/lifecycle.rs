@@ -3,7 +3,7 @@
 use protocol::StateName;
 use uuid::Uuid;
 
-use crate::lock::{end_due, holder, same_spelling};
+use crate::lock::{end_due, holder, is_own, same_spelling};
 use crate::{Caller, Engine, EngineError, WriteLock, audit};
 
 impl Engine {
@@ -32,7 +32,7 @@ impl Engine {
             (WriteLock::None, Some(held)) => {
                 return Err(EngineError::Locked(Box::new(holder(held))));
             }
-            (WriteLock::Id(id), Some(held)) if held.idem_key == id => {
+            (WriteLock::Id(id), Some(held)) if is_own(held, caller, id) => {
                 store::lock_active(&mut tx, held.id).await?;
                 store::end_reservation(
                     &mut tx,
@@ -64,11 +64,13 @@ impl Engine {
     ) -> Result<Uuid, EngineError> {
         let mut tx = self.begin(caller).await?;
         if let Some(other) = store::find_state(&mut tx, caller.environment(), name).await? {
-            // A name that was only locked, and never written to, gives way.
-            if other.head_seq > 0 || !store::list_active(&mut tx, other.id).await?.is_empty() {
+            // A name that was only locked, and never written to, gives way; judged under the locks that writers take.
+            store::lock_ledger(&mut tx, other.id).await?;
+            let active = store::list_active(&mut tx, other.id).await?;
+            let other = store::lock_state(&mut tx, other.id).await?;
+            if other.head_seq > 0 || !active.is_empty() {
                 return Err(EngineError::NameTaken);
             }
-            store::lock_state(&mut tx, other.id).await?;
             store::delete_state(&mut tx, other.id).await?;
         }
         let deleted = store::find_deleted(&mut tx, caller.environment(), name).await?;
@@ -78,7 +80,15 @@ impl Engine {
         };
         let id = id.ok_or(EngineError::NoState)?;
         let state = store::lock_state(&mut tx, id).await?;
-        store::undelete_state(&mut tx, id).await?;
+        match store::undelete_state(&mut tx, id).await {
+            Ok(true) => {}
+            Ok(false) => return Err(EngineError::NoState),
+            // Somebody else took the name since it was looked at.
+            Err(error) if error.is_constraint("states_live_name") => {
+                return Err(EngineError::NameTaken);
+            }
+            Err(error) => return Err(error.into()),
+        }
         audit::record(
             &mut tx,
             caller,

@@ -257,17 +257,18 @@ async fn known_key(
     let Some(known) = store::find_by_key(tx, state.id, &info.id).await? else {
         return Ok(None);
     };
+    // Ended comes first: nobody may be told to wait for a holder that is gone.
+    if !known.is_active() {
+        return Err(EngineError::LockEnded {
+            info: Box::new(lock_info(&known)),
+            reason: known.end_reason.unwrap_or_default(),
+            kept: false,
+        });
+    }
     if known.principal_id != caller.principal().as_str() {
         return Err(EngineError::Locked(Box::new(holder(&known))));
     }
-    if known.is_active() {
-        return Ok(Some(holder(&known)));
-    }
-    Err(EngineError::LockEnded {
-        info: Box::new(lock_info(&known)),
-        reason: known.end_reason.unwrap_or_default(),
-        kept: false,
-    })
+    Ok(Some(holder(&known)))
 }
 
 /// Ends every reservation of the state whose lease and lock delay have run out, unless the service has
@@ -312,6 +313,14 @@ pub(crate) fn same_spelling(state: &State, name: &StateName) -> Result<(), Engin
             stored: state.name.clone(),
         })
     }
+}
+
+/// Whether this is the Terraform lock that the caller itself took under this ID. An ID is shown to everybody who meets
+/// the lock, so it proves nothing without the principal.
+pub(crate) fn is_own(held: &Reservation, caller: &Caller, id: &str) -> bool {
+    held.idem_key == id
+        && held.lane == Lane::Terraform.as_str()
+        && held.principal_id == caller.principal().as_str()
 }
 
 pub(crate) fn lock_info(held: &Reservation) -> LockInfo {

@@ -13,7 +13,9 @@ use futures::stream::{self, BoxStream, StreamExt as _};
 use protocol::StateName;
 use sha2::{Digest as _, Sha256};
 use store::{Form, RowPage, SealedKind, SealedPlace, Version, VersionRef, WorkspaceTx};
-use tfstate::{Digest, Header, Renderer, RowKind, RowsDigest};
+use tfstate::{
+    Digest, Header, Renderer, RowKind, RowsDigest, instance_digest, output_digest,
+};
 use uuid::Uuid;
 
 use crate::documents::{DocumentKey, SMALL_DOCUMENT_BYTES};
@@ -281,13 +283,19 @@ impl Rendering {
             .collect();
         let mut rows_digest: RowsDigest = header.parts().collect();
         for output in &outputs {
-            rows_digest.add(Digest(
+            let recorded = Digest(
                 output
                     .digest
                     .as_slice()
                     .try_into()
                     .map_err(|_| damaged("an output's digest"))?,
-            ));
+            );
+            if version.sha256.is_none()
+                && output_digest(&output.name_token, &output.body) != recorded
+            {
+                return Err(damaged("an output is not what its digest says"));
+            }
+            rows_digest.add(recorded);
         }
         let outputs: Vec<_> = outputs
             .into_iter()
@@ -368,12 +376,20 @@ impl Rendering {
                 _ => RowKind::Current,
             };
             renderer.instance(&row.block, kind, &row.body, out);
-            self.rows_digest.add(Digest(
+            let recorded = Digest(
                 row.digest
                     .as_slice()
                     .try_into()
                     .map_err(|_| damaged("a row's digest is not 32 bytes"))?,
-            ));
+            );
+            // Later reads are held against the whole document's digest. The first one of a version born of rows sets that
+            // digest, so each of its rows must prove itself.
+            if self.expected_sha256.is_none()
+                && instance_digest(&Digest::of(&row.block), &row.body) != recorded
+            {
+                return Err(damaged("a row is not what its digest says"));
+            }
+            self.rows_digest.add(recorded);
         }
         Ok(())
     }

@@ -8,6 +8,7 @@ use tfstate::Header;
 use uuid::Uuid;
 
 use crate::lock::{end_due, holder, same_spelling};
+use crate::write::head_facts;
 use crate::{Caller, Engine, EngineError, audit};
 
 /// What a rollback did.
@@ -43,6 +44,12 @@ impl Engine {
         let head = store::find_version(&mut tx, state.id, VersionRef::Head)
             .await?
             .ok_or(EngineError::NoVersion)?;
+        // Whoever waited here while another changed the state decided on what is no longer there.
+        if locked.head_seq != state.head_seq {
+            return Err(EngineError::VersionConflict {
+                head: head_facts(Some(&head)),
+            });
+        }
         let target = store::find_version(&mut tx, state.id, wanted)
             .await?
             .ok_or(EngineError::NoSuchVersion)?;

@@ -16,7 +16,7 @@ use tfstate::{Document, Opaque, OpaqueReason, RowKind, State};
 use uuid::Uuid;
 
 use crate::compare::{Changes, Known, compare};
-use crate::lock::{end_due, holder, lock_info, same_spelling};
+use crate::lock::{end_due, holder, is_own, lock_info, same_spelling};
 use crate::tries::Tries;
 use crate::{Caller, Engine, EngineError, HeadFacts, audit};
 
@@ -193,6 +193,9 @@ impl Engine {
         });
         let prepared =
             tokio::task::block_in_place(|| prepare(document, body, &rows, &outputs, carried));
+        if prepared.form != Form::Rows {
+            self.prepare_data_key(caller).await?;
+        }
         let births = prepared.births(document);
         let seq = base_seq + 1;
 
@@ -318,6 +321,7 @@ impl Engine {
         body: &Bytes,
         sha256: &[u8; 32],
     ) -> Result<EngineError, EngineError> {
+        self.prepare_data_key(caller).await?;
         let mut tx = self.begin(caller).await?;
         self.keep_result(&mut tx, caller, late, body, sha256)
             .await?;
@@ -347,7 +351,7 @@ impl From<store::Error> for Refusal {
 /// Finds what entitles this write: the lock it names, or that nobody holds the state.
 async fn find_right(
     tx: &mut WorkspaceTx,
-    _caller: &Caller,
+    caller: &Caller,
     head: Option<&Head>,
     lock: WriteLock<'_>,
 ) -> Result<Right, Refusal> {
@@ -367,14 +371,12 @@ async fn find_right(
         }
         WriteLock::Id(id) => id,
     };
-    let own = active
-        .iter()
-        .position(|held| held.idem_key == id && held.lane == Lane::Terraform.as_str());
+    let own = active.iter().position(|held| is_own(held, caller, id));
     if let Some(own) = own {
         return Ok(Right::Held(Box::new(active.swap_remove(own))));
     }
     match store::find_by_key(tx, head.state_id, id).await? {
-        Some(known) if known.lane == Lane::Terraform.as_str() => {
+        Some(known) if !known.is_active() && known.lane == Lane::Terraform.as_str() => {
             Err(Refusal::Ended(Box::new(known)))
         }
         _ => {

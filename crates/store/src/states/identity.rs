@@ -196,7 +196,7 @@ pub async fn delete_state(tx: &mut WorkspaceTx, id: Uuid) -> Result<(), Error> {
 }
 
 /// Gives a deleted state its name back. False when it is not deleted; the caller has seen to it that
-/// the name is free, and a race for it ends as `Error::Conflict`.
+/// the name is free, and a race for it ends at the constraint `states_live_name`.
 pub async fn undelete_state(tx: &mut WorkspaceTx, id: Uuid) -> Result<bool, Error> {
     let restored = sqlx::query!(
         r#"

@@ -8,7 +8,7 @@ use protocol::{AuditId, EnvironmentId, PrincipalId, StateId};
 use serde_json::Value;
 use uuid::Uuid;
 
-use crate::{Error, Result, WorkspaceTx};
+use crate::{Error, Result, WorkspaceTx, text::without_nul};
 
 /// How an audited act ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -89,12 +89,12 @@ pub async fn record<'a>(
         actor.display,
         actor.token_id,
         entry.action,
-        entry.target,
+        &*without_nul(entry.target),
         entry.environment.map(|environment| environment.as_str()),
         entry.state.map(|state| state.as_uuid()),
         actor.request_id,
-        entry.before,
-        entry.after,
+        entry.before.map(value_without_nul),
+        entry.after.map(value_without_nul),
         match entry.result {
             AuditResult::Done => "done",
             AuditResult::Refused => "refused",
@@ -103,6 +103,19 @@ pub async fn record<'a>(
     .execute(&mut **tx)
     .await?;
     Ok(())
+}
+
+/// A value that `jsonb` takes: clients may put a NUL into what they say of themselves.
+fn value_without_nul(value: Value) -> Value {
+    match value {
+        Value::String(text) => Value::String(without_nul(&text).into_owned()),
+        Value::Array(items) => items.into_iter().map(value_without_nul).collect(),
+        Value::Object(members) => members
+            .into_iter()
+            .map(|(name, value)| (without_nul(&name).into_owned(), value_without_nul(value)))
+            .collect(),
+        other => other,
+    }
 }
 
 struct Row {

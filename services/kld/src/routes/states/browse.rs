@@ -1,5 +1,7 @@
 //! What is there: states of an environment, and the instances and outputs of one.
 
+use std::collections::BTreeMap;
+
 use auth::Action;
 use axum::Json;
 use axum::extract::{Query, State};
@@ -259,14 +261,24 @@ pub(super) async fn get_resource(
     }))
 }
 
-/// A root output as it is stored.
+/// A root output as it is stored: whatever a hand-made document holds there.
 #[derive(Deserialize)]
-struct StoredOutput {
-    value: Box<RawValue>,
-    #[serde(rename = "type")]
-    kind: Box<RawValue>,
-    #[serde(default)]
-    sensitive: bool,
+#[serde(transparent)]
+struct StoredOutput(BTreeMap<String, Box<RawValue>>);
+
+impl StoredOutput {
+    fn member(&mut self, name: &str) -> Box<RawValue> {
+        self.0
+            .remove(name)
+            .unwrap_or_else(|| RawValue::NULL.to_owned())
+    }
+
+    /// What does not say clearly that it is not sensitive, is.
+    fn is_sensitive(&self) -> bool {
+        self.0
+            .get("sensitive")
+            .is_some_and(|mark| !matches!(mark.get(), "false" | "null"))
+    }
 }
 
 /// The root outputs of the newest version.
@@ -282,13 +294,13 @@ pub(super) async fn get_outputs(
     let outputs = rows
         .into_iter()
         .map(|row| {
-            let stored: StoredOutput =
+            let mut stored: StoredOutput =
                 serde_json::from_slice(&row.body).map_err(|_| render::unshowable("output"))?;
-            let shown = all || !stored.sensitive;
+            let sensitive = stored.is_sensitive();
             let output = Output {
-                value: shown.then_some(stored.value),
-                kind: stored.kind,
-                sensitive: stored.sensitive,
+                value: (all || !sensitive).then(|| stored.member("value")),
+                kind: stored.member("type"),
+                sensitive,
             };
             Ok((row.name, output))
         })

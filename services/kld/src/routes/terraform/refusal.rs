@@ -61,7 +61,7 @@ pub(crate) fn refusal(error: EngineError) -> ApiError {
         EngineError::Opaque(_) => ApiError::with_detail(Code::UnsupportedState, said),
         EngineError::AlreadyCurrent => ApiError::with_detail(Code::InvalidRequest, said),
         EngineError::NameTaken => ApiError::with_detail(Code::NameTaken, said),
-        error @ (EngineError::Damaged { .. } | EngineError::Seal(_)) => {
+        error @ (EngineError::Damaged { .. } | EngineError::NoDataKey | EngineError::Seal(_)) => {
             ApiError::new(Code::StateDamaged).caused_by(&error)
         }
         EngineError::Store(error) => error.into(),
