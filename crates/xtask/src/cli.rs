@@ -3,7 +3,7 @@
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 
-use crate::commands::{databases, demo, generate, lane, lint, s3_server, sqlx, stack, test};
+use crate::commands::{bench, databases, demo, generate, lane, lint, s3_server, sqlx, stack, test};
 
 /// Kilolock's developer commands.
 #[derive(Debug, Parser)]
@@ -27,6 +27,7 @@ enum Command {
     Stack(stack::StackArgs),
     Databases(databases::DatabasesArgs),
     Lane(lane::LaneArgs),
+    Bench(bench::BenchArgs),
     #[command(hide = true)]
     S3Server(s3_server::S3ServerArgs),
 }
@@ -43,6 +44,7 @@ impl Cli {
             Command::Stack(args) => stack::run(args).await,
             Command::Databases(args) => databases::run(args).await,
             Command::Lane(args) => lane::run(&args).await,
+            Command::Bench(args) => bench::run(&args).await,
             Command::S3Server(args) => s3_server::run(args).await,
         }
     }

@@ -1,5 +1,6 @@
 //! One module per command: its arguments and what it does.
 
+pub(crate) mod bench;
 pub(crate) mod databases;
 pub(crate) mod demo;
 pub(crate) mod generate;

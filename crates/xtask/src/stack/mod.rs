@@ -1,7 +1,7 @@
 //! A throw-away Kilolock: its databases, N replicas, a balancer, and tenants to act as.
 //!
 //! [`Stack::start`] brings everything up on free loopback ports under one temporary directory; dropping the value
-//! takes everything down again. The commands `stack`, `test`, `demo` and `lane` all use this one; the part that needs
+//! takes everything down again. The commands `stack`, `test`, `demo`, `lane` and `bench` all use this one; the part that needs
 //! only the databases uses [`databases`] directly.
 
 pub(crate) mod databases;
@@ -113,6 +113,11 @@ impl Stack {
             Some(balancer) => balancer.url(),
             None => self.replicas[0].url(),
         }
+    }
+
+    /// The process of the first replica, for those who watch what it costs.
+    pub(crate) fn replica_pid(&self) -> u32 {
+        self.replicas[0].process().pid()
     }
 
     fn processes(&self) -> impl Iterator<Item = &Process> {

@@ -4,7 +4,10 @@
 const WIDTH: usize = 100;
 
 /// The most lines of one command's output that are worth reading: what came of it stands at the end.
-const LINES: usize = 9;
+const LINES: usize = 10;
+
+/// Of a refusal the reason stands at the beginning; general advice follows.
+const REASON_LINES: usize = 3;
 
 /// What terraform reports about each resource while it works.
 const PROGRESS: [&str; 4] = [
@@ -32,36 +35,48 @@ impl Narrator {
 
     /// Shows a command and the lines of its output that matter.
     pub(crate) fn command(&self, line: &str, output: &str) {
-        println!("\n   $ {line}");
-        for line in interesting(output) {
-            println!("   │ {line}");
+        let lines = interesting(output);
+        let hidden = lines.len().saturating_sub(LINES);
+        print_command(line);
+        if hidden > 0 {
+            println!("   │ … {hidden} lines");
         }
+        print_lines(&lines[hidden..]);
+    }
+
+    /// Shows a command that was refused, and why.
+    pub(crate) fn refusal(&self, line: &str, output: &str) {
+        let lines = interesting(output);
+        print_command(line);
+        print_lines(&lines[..lines.len().min(REASON_LINES)]);
     }
 }
 
-/// Without empty lines, frames and progress, shortened in both directions.
+fn print_command(line: &str) {
+    println!("\n   $ {line}");
+}
+
+fn print_lines(lines: &[String]) {
+    for line in lines {
+        println!("   │ {line}");
+    }
+}
+
+/// The lines without frames and progress, none of them empty or too long.
 fn interesting(output: &str) -> Vec<String> {
-    let lines: Vec<&str> = output
+    output
         .lines()
         .map(|line| line.trim_end().trim_start_matches(['╷', '│', '╵']))
         .filter(|line| !line.trim().is_empty())
         .filter(|line| !PROGRESS.iter().any(|progress| line.contains(progress)))
-        .collect();
-    let hidden = lines.len().saturating_sub(LINES);
-    let mut shown: Vec<String> = lines[hidden..]
-        .iter()
         .map(|line| {
             if line.chars().count() > WIDTH {
                 line.chars().take(WIDTH - 1).chain(['…']).collect()
             } else {
-                (*line).to_owned()
+                line.to_owned()
             }
         })
-        .collect();
-    if hidden > 0 {
-        shown.insert(0, format!("… {hidden} lines"));
-    }
-    shown
+        .collect()
 }
 
 #[cfg(test)]
@@ -69,16 +84,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn long_output_is_cut_from_the_front_and_frames_are_removed() {
-        assert_eq!(
-            interesting("╷\n│ Error: locked\n│\n╵\n"),
-            [" Error: locked"]
-        );
-        let many: String = (0..20).map(|line| format!("line {line}\n")).collect();
-        let shown = interesting(&many);
-        assert_eq!(shown.len(), LINES + 1);
-        assert_eq!(shown[0], "… 11 lines");
-        assert_eq!(shown[LINES], "line 19");
+    fn frames_progress_and_empty_lines_are_left_out_and_long_lines_cut() {
+        let output = "╷\n│ Error: locked\n│\n╵\nterraform_data.a: Creating...\n  ]\n";
+        assert_eq!(interesting(output), [" Error: locked", "  ]"]);
         assert_eq!(interesting(&"x".repeat(300))[0].chars().count(), WIDTH);
     }
 }

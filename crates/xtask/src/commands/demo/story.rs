@@ -149,7 +149,7 @@ impl Scene<'_> {
             "a second terraform could plan under Ann's lock"
         );
         self.narrator
-            .command("terraform plan   # Bob", &refused.stderr);
+            .refusal("terraform plan   # Bob", &refused.stderr);
         ensure!(
             refused.stderr.contains(&lock_id),
             "terraform does not say which lock is in its way"
@@ -162,6 +162,8 @@ impl Scene<'_> {
         self.narrator.command("kill -9 %1   # Ann's terraform", "");
         let refused = bob.run(&["plan"]).await?;
         ensure!(refused.code != 0, "a lock went away with its holder");
+        self.narrator
+            .refusal("terraform plan   # Bob", &refused.stderr);
         self.narrator
             .say("Nobody may take over by accident: the state is still locked, until Bob decides.");
         self.shows(&bob, &format!("force-unlock -force {lock_id}"))

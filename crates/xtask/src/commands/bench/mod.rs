@@ -1,0 +1,167 @@
+//! `cargo xtask bench`: what Kilolock promises about size and speed, as figures.
+//!
+//! Every figure is a ratio of two things measured within one run, because machines and their moods differ by more than
+//! any change to the code; both numbers stand below it. The stack is built optimised and Postgres flushes its commits.
+//! Figures that need the same preparation are a group: one module, one list of names, one function. Each group runs on
+//! a stack of its own, so that no figure depends on what ran before it.
+
+mod client;
+mod corpus;
+mod disk;
+mod documents;
+mod instance;
+mod locks;
+mod memory;
+mod report;
+mod small;
+mod snapshot;
+mod split;
+mod text_value;
+
+use std::num::NonZeroU8;
+
+use anyhow::{Context as _, Result};
+use clap::Args;
+use tokio::process::Command;
+
+use crate::host::foreground::{self, Foreground, exit_code};
+use crate::host::workspace::{Profile, Workspace, cargo};
+use crate::stack::postgres::Durability;
+use crate::stack::{ObjectStorage, Stack, StackOptions};
+
+use documents::Documents;
+use report::Report;
+
+/// Measure what Kilolock promises about size and speed.
+///
+/// Prints a line for each figure, `name: value (target …) ok|short`, and below it what the value was made from. Ends with
+/// 0 unless a measurement could not be made. The states come from the generator in the shared inputs (KL_SHARED_DIR).
+#[derive(Args, Debug)]
+pub(crate) struct BenchArgs {
+    /// Only the groups that have a figure with this text in its name.
+    filter: Option<String>,
+    /// List the figures by group and measure nothing.
+    #[arg(long)]
+    list: bool,
+}
+
+/// What every group measures with.
+struct Bench {
+    workspace: Workspace,
+    documents: Documents,
+}
+
+impl Bench {
+    /// A stack for one group.
+    async fn stack(&self) -> Result<Stack> {
+        let options = StackOptions {
+            replicas: NonZeroU8::MIN,
+            profile: Profile::Release,
+            durability: Durability::Durable,
+            object_storage: ObjectStorage::Without,
+        };
+        Stack::start(&self.workspace, options).await
+    }
+}
+
+/// Figures that are measured together.
+#[derive(Clone, Copy, Debug)]
+enum Group {
+    Corpus,
+    Split,
+    Snapshot,
+    Disk,
+    Instance,
+    Memory,
+    Locks,
+    Small,
+}
+
+impl Group {
+    const ALL: [Self; 8] = [
+        Self::Corpus,
+        Self::Split,
+        Self::Small,
+        Self::Snapshot,
+        Self::Memory,
+        Self::Locks,
+        Self::Instance,
+        Self::Disk,
+    ];
+
+    fn names(self) -> &'static [&'static str] {
+        match self {
+            Self::Corpus => corpus::NAMES,
+            Self::Split => split::NAMES,
+            Self::Snapshot => snapshot::NAMES,
+            Self::Disk => disk::NAMES,
+            Self::Instance => instance::NAMES,
+            Self::Memory => memory::NAMES,
+            Self::Locks => locks::NAMES,
+            Self::Small => small::NAMES,
+        }
+    }
+
+    async fn measure(self, bench: &Bench, report: &Report) -> Result<()> {
+        match self {
+            Self::Corpus => corpus::measure(bench, report).await,
+            Self::Split => split::measure(bench, report).await,
+            Self::Snapshot => snapshot::measure(bench, report).await,
+            Self::Disk => disk::measure(bench, report).await,
+            Self::Instance => instance::measure(bench, report).await,
+            Self::Memory => memory::measure(bench, report).await,
+            Self::Locks => locks::measure(bench, report).await,
+            Self::Small => small::measure(bench, report).await,
+        }
+    }
+}
+
+pub(crate) async fn run(args: &BenchArgs) -> Result<u8> {
+    let wanted = args.filter.as_deref().unwrap_or_default();
+    let mut groups = Group::ALL.to_vec();
+    groups.retain(|group| group.names().iter().any(|name| name.contains(wanted)));
+    anyhow::ensure!(!groups.is_empty(), "no figure has `{wanted}` in its name");
+    if args.list {
+        for group in groups {
+            println!("{}", group.names().join(" "));
+        }
+        return Ok(0);
+    }
+    let workspace = Workspace::locate()?;
+    if cfg!(debug_assertions) {
+        return run_optimised(&workspace, args.filter.as_deref()).await;
+    }
+    let documents = Documents::new(&workspace)?;
+    let bench = Bench {
+        workspace,
+        documents,
+    };
+    let report = Report;
+    let mut failed = Vec::new();
+    for group in groups {
+        if let Err(error) = group.measure(&bench, &report).await {
+            eprintln!(
+                "error: {} could not be measured: {error:#}",
+                group.names().join(", ")
+            );
+            failed.push(group);
+        }
+    }
+    Ok(u8::from(!failed.is_empty()))
+}
+
+/// Hands over to this program built optimised: some figures are measured in process, and in all of them it is the client.
+async fn run_optimised(workspace: &Workspace, filter: Option<&str>) -> Result<u8> {
+    let mut build = Command::new(cargo());
+    build
+        .args(["build", "--quiet", "--release", "--workspace"])
+        .args(["--bin", "kld", "--bin", "kl", "--bin", "xtask"])
+        .current_dir(workspace.root());
+    foreground::run_checked(build).await?;
+    let mut bench = Command::new(workspace.bin_dir(Profile::Release).join("xtask"));
+    bench.arg("bench").args(filter);
+    let status = Foreground::spawn(bench)?.wait().await;
+    Ok(exit_code(
+        status.context("the optimised xtask did not run")?,
+    ))
+}
