@@ -6,7 +6,7 @@ use store::tenancy::audit::{self, NewEntry};
 use store::{Reservation, Source, Version, WorkspaceTx};
 use uuid::Uuid;
 
-use crate::write::hex;
+use crate::hex;
 use crate::{Caller, EngineError};
 
 /// One thing that happened to a state.

@@ -1,9 +1,8 @@
 //! Data keys of workspaces, and packing of whole bodies with them.
 
-use bytes::Bytes;
 use moka::sync::Cache;
 use protocol::WorkspaceId;
-use store::{KeptResult, Reservation, SealedKind, SealedPlace, SealingKey, WorkspaceTx};
+use store::{Reservation, SealedKind, SealedPlace, SealingKey, WorkspaceTx};
 use uuid::Uuid;
 
 use crate::{Caller, Engine, EngineError};
@@ -42,12 +41,12 @@ impl Engine {
         self.unwrap(caller, &wrapped)
     }
 
-    /// Makes sure that the workspace has a data key, in a transaction of its own: whatever the caller's does later, the key
-    /// that may already be in memory elsewhere must stay. Before the caller's own transaction, because a request that holds
-    /// one connection and waits for a second stops a whole pool.
-    pub(crate) async fn prepare_data_key(&self, caller: &Caller) -> Result<(), EngineError> {
-        if self.data_keys.unwrapped.contains_key(caller.workspace()) {
-            return Ok(());
+    /// The data key of the caller's workspace, made if need be, in a transaction of its own: whatever the caller's does
+    /// later, the key that may already be in memory elsewhere must stay. To be called before the caller's own transaction,
+    /// because a request that holds one connection and waits for a second stops a whole pool.
+    pub(crate) async fn sealing_key(&self, caller: &Caller) -> Result<SealingKey, EngineError> {
+        if let Some(key) = self.data_keys.unwrapped.get(caller.workspace()) {
+            return Ok(key);
         }
         let mut tx = self.begin(caller).await?;
         let wrapped = match store::wrapped_key(&mut tx).await? {
@@ -58,7 +57,7 @@ impl Engine {
             }
         };
         tx.commit().await?;
-        self.unwrap(caller, &wrapped).map(drop)
+        self.unwrap(caller, &wrapped)
     }
 
     fn unwrap(&self, caller: &Caller, wrapped: &[u8]) -> Result<SealingKey, EngineError> {
@@ -73,54 +72,39 @@ impl Engine {
     }
 
     /// Compresses and seals a document for its place.
-    pub(crate) async fn pack_document(
+    pub(crate) fn pack_document(
         &self,
-        tx: &mut WorkspaceTx,
+        key: &SealingKey,
         caller: &Caller,
         state: Uuid,
         seq: i64,
-        body: &Bytes,
+        body: &[u8],
     ) -> Result<Vec<u8>, EngineError> {
-        let key = self.data_key(tx, caller).await?;
+        let kind = SealedKind::Document;
         let place = SealedPlace {
             workspace: caller.workspace(),
             state,
             seq,
-            kind: SealedKind::Document,
+            kind,
         };
         Ok(tokio::task::block_in_place(|| key.pack(&place, body))?)
     }
 
-    /// Keeps the body of a write that came too late.
-    pub(crate) async fn keep_result(
+    /// Compresses and seals the body of a write that came too late.
+    pub(crate) fn pack_late_body(
         &self,
-        tx: &mut WorkspaceTx,
+        key: &SealingKey,
         caller: &Caller,
         late: &Reservation,
-        body: &Bytes,
-        sha256: &[u8; 32],
-    ) -> Result<(), EngineError> {
-        let key = self.data_key(tx, caller).await?;
+        body: &[u8],
+    ) -> Result<Vec<u8>, EngineError> {
+        let (state, seq, kind) = (late.state_id, late.base_seq, SealedKind::KeptResult);
         let place = SealedPlace {
             workspace: caller.workspace(),
-            state: late.state_id,
-            seq: late.base_seq,
-            kind: SealedKind::KeptResult,
+            state,
+            seq,
+            kind,
         };
-        let packed = tokio::task::block_in_place(|| key.pack(&place, body))?;
-        store::keep_result(
-            tx,
-            &KeptResult {
-                state_id: late.state_id,
-                reservation_id: late.id,
-                base_seq: late.base_seq,
-                digest: sha256,
-                packed: &packed,
-                byte_size: body.len() as i64,
-                kept_by: caller.display(),
-            },
-        )
-        .await?;
-        Ok(())
+        Ok(tokio::task::block_in_place(|| key.pack(&place, body))?)
     }
 }

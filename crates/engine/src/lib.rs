@@ -113,3 +113,8 @@ impl Engine {
         self.large_documents.acquire().await.ok()
     }
 }
+
+/// Lower-case hex digits.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

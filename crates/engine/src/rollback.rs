@@ -1,6 +1,5 @@
 //! Rolling a state back: an older version's content becomes a new version on top.
 
-use bytes::Bytes;
 use protocol::StateName;
 use sha2::{Digest as _, Sha256};
 use store::{Form, NewVersion, Source, Version, VersionRef};
@@ -80,9 +79,8 @@ impl Engine {
             Form::Kept => {
                 let bytes = self.read_kept(caller, &mut tx, state.id, &target).await?;
                 let bytes = tfstate::with_serial(&bytes, serial).ok_or(damaged)?;
-                let packed = self
-                    .pack_document(&mut tx, caller, state.id, seq, &Bytes::from(bytes.clone()))
-                    .await?;
+                let key = self.data_key(&mut tx, caller).await?;
+                let packed = self.pack_document(&key, caller, state.id, seq, &bytes)?;
                 Some((
                     <[u8; 32]>::from(Sha256::digest(&bytes)),
                     bytes.len() as i64,

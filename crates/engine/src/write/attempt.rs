@@ -1,0 +1,287 @@
+//! One attempt at a write: look at the head, prepare, commit.
+
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use protocol::StateName;
+use store::{
+    Form, Head, Lifecycle, LiveOutput, LiveRow, NewVersion, Reservation, Source, State, Version,
+};
+use tfstate::Document;
+use uuid::Uuid;
+
+use super::judge::{Facts, head_facts, judge};
+use super::prepare::{Births, Prepared, prepare};
+use super::right::{Refusal, Right, find_right};
+use super::{WriteLock, Written};
+use crate::lock::{end_due, holder, lock_info, same_spelling};
+use crate::{Caller, Engine, EngineError, audit};
+
+/// A write with everything that does not change between attempts.
+pub(super) struct Attempt<'a> {
+    pub(super) engine: &'a Engine,
+    pub(super) caller: &'a Caller,
+    pub(super) name: &'a StateName,
+    pub(super) lock: WriteLock<'a>,
+    pub(super) body: &'a Bytes,
+    pub(super) sha256: &'a [u8; 32],
+    pub(super) source: Source,
+}
+
+/// What the first look found.
+enum Look {
+    /// The document is the head already.
+    Repeats {
+        seq: i64,
+    },
+    Writes(Box<Base>),
+}
+
+/// The head that a write is compared with, and the right to replace it.
+struct Base {
+    state: State,
+    version: Option<Version>,
+    right: Right,
+    forced: bool,
+    rows: Vec<LiveRow>,
+    outputs: Vec<LiveOutput>,
+}
+
+impl Base {
+    fn seq(&self) -> i64 {
+        self.version.as_ref().map_or(0, |version| version.seq)
+    }
+}
+
+impl Attempt<'_> {
+    /// Looks, prepares and commits; also says how long the commit took.
+    pub(super) async fn run(
+        &self,
+        document: &mut Document<'_>,
+    ) -> Result<(Written, Duration), EngineError> {
+        let facts = Facts::of(document);
+        let base = match self.look(document, &facts).await? {
+            Look::Repeats { seq } => return Ok((Written::Unchanged { seq }, Duration::ZERO)),
+            Look::Writes(base) => base,
+        };
+        let carried = base.version.as_ref().map_or([0; 32], |head| {
+            head.rows_digest.as_slice().try_into().unwrap_or([0; 32])
+        });
+        let prepared = tokio::task::block_in_place(|| {
+            prepare(document, self.body, &base.rows, &base.outputs, carried)
+        });
+        let packed = match prepared.form {
+            Form::Rows => None,
+            Form::Kept | Form::Opaque => {
+                let key = self.engine.sealing_key(self.caller).await?;
+                let seq = base.seq() + 1;
+                Some(
+                    self.engine
+                        .pack_document(&key, self.caller, base.state.id, seq, self.body)?,
+                )
+            }
+        };
+        let births = prepared.births(document);
+
+        let began = Instant::now();
+        let written = self
+            .commit(&base, &facts, &prepared, births.as_ref(), packed.as_deref())
+            .await?;
+        Ok((written, began.elapsed()))
+    }
+
+    /// Finds the head, the right to write, and the live rows to compare with.
+    async fn look(&self, document: &Document<'_>, facts: &Facts) -> Result<Look, EngineError> {
+        let (engine, caller) = (self.engine, self.caller);
+        let mut tx = engine.begin(caller).await?;
+        let state = store::find_or_create_state(&mut tx, caller.environment(), self.name).await?;
+        same_spelling(&state, self.name)?;
+        match state.lifecycle {
+            Lifecycle::Active | Lifecycle::Deleted => {}
+            Lifecycle::Archived => return Err(EngineError::NotWritable("archived")),
+            Lifecycle::Importing => return Err(EngineError::NotWritable("being imported")),
+        }
+        let head = store::find_head(&mut tx, caller.environment(), self.name).await?;
+        let version = head.and_then(|Head { version, .. }| version);
+        let repeats = version
+            .as_ref()
+            .filter(|head| head.sha256.as_deref() == Some(&self.sha256[..]));
+        let right = match find_right(&mut tx, caller, &state, self.lock).await {
+            Ok(right) => right,
+            Err(Refusal::Ended(late)) => {
+                tx.commit().await?;
+                return match repeats {
+                    Some(head) => Ok(Look::Repeats { seq: head.seq }),
+                    None => Err(self.keep_late_body(&late).await?),
+                };
+            }
+            Err(Refusal::Other(error)) => return Err(error),
+        };
+        if let Some(head) = repeats {
+            if let Right::Held(held) = &right {
+                store::record_activity(&mut tx, held.id, held.base_seq).await?;
+                tx.commit().await?;
+            }
+            return Ok(Look::Repeats { seq: head.seq });
+        }
+        if matches!(right, Right::Unlocked)
+            && engine.lock_policy(&mut tx, caller).await?.require_locks
+        {
+            return Err(EngineError::LockRequired);
+        }
+        let forced = judge(facts, version.as_ref(), &right)?;
+        let (rows, outputs) = match document {
+            Document::State(_) => {
+                let rows = store::list_live_rows(&mut tx, state.id).await?;
+                (rows, store::list_live_outputs(&mut tx, state.id).await?)
+            }
+            Document::Opaque(_) => Default::default(),
+        };
+        // A name that is new stays, even if the write comes to nothing: it holds nothing and is not listed.
+        tx.commit().await?;
+        Ok(Look::Writes(Box::new(Base {
+            state,
+            version,
+            right,
+            forced,
+            rows,
+            outputs,
+        })))
+    }
+
+    /// The transaction that writes. Its cost follows the change.
+    async fn commit(
+        &self,
+        base: &Base,
+        facts: &Facts,
+        prepared: &Prepared,
+        births: Option<&Births<'_>>,
+        packed: Option<&[u8]>,
+    ) -> Result<Written, EngineError> {
+        let caller = self.caller;
+        let (id, seq) = (base.state.id, base.seq() + 1);
+        let mut tx = self.engine.begin(caller).await?;
+        let held = self.hold(&mut tx, base).await?;
+        let locked = store::lock_state(&mut tx, id).await?;
+        if locked.lifecycle != Lifecycle::Active || locked.head_seq != base.seq() {
+            return Err(store::Error::Moved("the head moved").into());
+        }
+        if held
+            .as_ref()
+            .is_some_and(|held| held.base_seq != base.seq())
+        {
+            return Err(EngineError::VersionConflict {
+                head: head_facts(base.version.as_ref()),
+            });
+        }
+        let rows_changed = prepared.changes.count();
+        store::insert_version(
+            &mut tx,
+            &NewVersion {
+                state_id: id,
+                seq,
+                id: Uuid::now_v7(),
+                serial: facts.serial,
+                lineage: facts.lineage.as_deref(),
+                terraform_version: facts.terraform_version.as_deref(),
+                source: self.source,
+                created_by: caller.display(),
+                principal_id: caller.principal().as_str(),
+                reservation: held.as_ref().map(|held| (held.id, held.token)),
+                forced: base.forced,
+                unlocked: held.is_none(),
+                form: prepared.form,
+                opaque_reason: prepared.opaque_reason.as_deref(),
+                header: prepared.header.as_deref(),
+                rows_digest: &prepared.rows_digest,
+                sha256: Some(self.sha256),
+                byte_size: Some(self.body.len() as i64),
+                instance_count: prepared.instance_count as i64,
+                rows_changed: rows_changed as i64,
+            },
+        )
+        .await?;
+        store::close_instances(&mut tx, id, seq, &prepared.changes.closed).await?;
+        store::close_outputs(&mut tx, id, seq, &prepared.changes.outputs_closed).await?;
+        if let Some(births) = births {
+            store::insert_instances(&mut tx, id, seq, &births.instances).await?;
+            store::insert_outputs(&mut tx, id, seq, &births.outputs).await?;
+            store::insert_parts(&mut tx, id, &births.parts).await?;
+        }
+        if let Some(packed) = packed {
+            store::insert_document(&mut tx, id, seq, packed).await?;
+        }
+        store::advance_head(&mut tx, id, base.seq(), seq).await?;
+        if let Some(held) = &held {
+            store::record_activity(&mut tx, held.id, seq).await?;
+        }
+        let what = audit::What::Written {
+            seq,
+            before: base.version.as_ref(),
+            sha256: self.sha256,
+            forced: base.forced,
+            unlocked: held.is_none(),
+            source: self.source,
+        };
+        audit::record(&mut tx, caller, id, &locked.name, what).await?;
+        tx.commit().await?;
+        Ok(Written::Version {
+            seq,
+            serial: facts.serial,
+            rows_changed,
+            forced: base.forced,
+        })
+    }
+
+    /// Makes the right of this write last until the transaction ends: its reservation's row, or the ledger with nobody in
+    /// it.
+    async fn hold(
+        &self,
+        tx: &mut store::WorkspaceTx,
+        base: &Base,
+    ) -> Result<Option<Reservation>, EngineError> {
+        match &base.right {
+            Right::Held(held) => match store::lock_active(tx, held.id).await? {
+                Some(held) => Ok(Some(held)),
+                // The next attempt sees that it has ended, and keeps the body.
+                None => Err(store::Error::Moved("the lock ended meanwhile").into()),
+            },
+            Right::Unlocked => {
+                store::lock_ledger(tx, base.state.id).await?;
+                end_due(tx, self.caller, &base.state).await?;
+                match store::list_active(tx, base.state.id).await?.first() {
+                    Some(held) => Err(EngineError::Locked(Box::new(holder(held)))),
+                    None => Ok(None),
+                }
+            }
+        }
+    }
+
+    /// Stores the body of a write whose lock has ended; the refusal says so.
+    async fn keep_late_body(&self, late: &Reservation) -> Result<EngineError, EngineError> {
+        let (engine, caller) = (self.engine, self.caller);
+        let key = engine.sealing_key(caller).await?;
+        let packed = engine.pack_late_body(&key, caller, late, self.body)?;
+        let mut tx = engine.begin(caller).await?;
+        store::keep_result(
+            &mut tx,
+            &store::KeptResult {
+                state_id: late.state_id,
+                reservation_id: late.id,
+                base_seq: late.base_seq,
+                digest: self.sha256,
+                packed: &packed,
+                byte_size: self.body.len() as i64,
+                kept_by: caller.display(),
+            },
+        )
+        .await?;
+        audit::record_kept(&mut tx, caller, self.name.as_str(), late, self.sha256).await?;
+        tx.commit().await?;
+        Ok(EngineError::LockEnded {
+            info: Box::new(lock_info(late)),
+            reason: late.end_reason.clone().unwrap_or_default(),
+            kept: true,
+        })
+    }
+}

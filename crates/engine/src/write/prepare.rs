@@ -1,0 +1,142 @@
+//! Comparing a document with the head: what the transaction will write. Pure, and all of what costs time in proportion to
+//! the document.
+
+use store::{Form, NewInstance, NewOutput};
+use tfstate::{Document, Opaque, OpaqueReason, RowKind, State};
+
+use crate::compare::{Changes, Known, compare};
+
+/// A document compared with the head: what the transaction will write.
+pub(super) struct Prepared {
+    pub(super) changes: Changes,
+    pub(super) form: Form,
+    pub(super) opaque_reason: Option<String>,
+    pub(super) header: Option<Vec<u8>>,
+    pub(super) rows_digest: [u8; 32],
+    pub(super) instance_count: usize,
+}
+
+/// Rows to be born, borrowed from the document.
+pub(super) struct Births<'a> {
+    pub(super) instances: Vec<NewInstance<'a>>,
+    pub(super) outputs: Vec<NewOutput<'a>>,
+    pub(super) parts: Vec<([u8; 32], &'a [u8])>,
+}
+
+/// Compares with the head, brings what is new into rendered form, and proves that rendering gives the
+/// posted bytes; where it does not, those are kept beside the rows. `carried` is the rows digest of the
+/// head: an opaque document leaves the rows as they are.
+pub(super) fn prepare(
+    document: &mut Document<'_>,
+    posted: &[u8],
+    rows: &[store::LiveRow],
+    outputs: &[store::LiveOutput],
+    carried: [u8; 32],
+) -> Prepared {
+    let state = match document {
+        Document::Opaque(opaque) => return Prepared::opaque(opaque, carried),
+        Document::State(state) => state,
+    };
+    let known = Known::new(rows);
+    state.canonicalise(|ord, digest| known.contains(ord, &digest.0));
+    let reproduces = state.reproduces(posted);
+    Prepared {
+        changes: compare(state, rows, outputs),
+        form: if reproduces { Form::Rows } else { Form::Kept },
+        opaque_reason: None,
+        header: Some(state.header.encode()),
+        rows_digest: state.rows_digest().to_bytes(),
+        instance_count: state
+            .instances
+            .iter()
+            .filter(|row| row.kind != RowKind::Shell)
+            .count(),
+    }
+}
+
+impl Prepared {
+    fn opaque(opaque: &Opaque, carried: [u8; 32]) -> Self {
+        Self {
+            changes: Changes::default(),
+            form: Form::Opaque,
+            opaque_reason: Some(opaque_reason(&opaque.reason)),
+            header: None,
+            rows_digest: carried,
+            instance_count: 0,
+        }
+    }
+
+    pub(super) fn births<'a>(&self, document: &'a Document<'_>) -> Option<Births<'a>> {
+        let Document::State(state) = document else {
+            return None;
+        };
+        Some(Births {
+            instances: self
+                .changes
+                .born
+                .iter()
+                .map(|&index| new_instance(state, index))
+                .collect(),
+            outputs: self
+                .changes
+                .outputs_born
+                .iter()
+                .map(|&index| {
+                    let output = &state.outputs[index];
+                    NewOutput {
+                        name: &output.name,
+                        name_token: output.name_token,
+                        body: &output.body,
+                        digest: output.digest.0,
+                    }
+                })
+                .collect(),
+            parts: state
+                .parts
+                .iter()
+                .map(|part| (part.digest.0, &*part.body))
+                .collect(),
+        })
+    }
+}
+
+/// For people and for the column.
+fn opaque_reason(reason: &OpaqueReason) -> String {
+    match reason {
+        OpaqueReason::Encrypted => "the client encrypted it".to_owned(),
+        OpaqueReason::OlderVersion(version) => format!("its format is version {version}"),
+        OpaqueReason::NewerVersion(version) => {
+            format!("its format is version {version}, newer than 4")
+        }
+        OpaqueReason::NotReadable(why) => why.replace('\0', "\u{fffd}"),
+    }
+}
+
+fn new_instance<'a>(state: &'a State<'_>, index: usize) -> NewInstance<'a> {
+    let instance = &state.instances[index];
+    let block = &state.blocks[instance.block as usize];
+    let address = state.address(instance);
+    NewInstance {
+        ord: &instance.ord,
+        kind: match instance.kind {
+            RowKind::Current => "current",
+            RowKind::Deposed => "deposed",
+            RowKind::Shell => "shell",
+        },
+        address: address.to_string(),
+        config_address: address.config_address(),
+        module: &block.module,
+        mode: block.mode.as_str(),
+        resource_type: &block.kind,
+        name: &block.name,
+        index_key: instance
+            .index_key
+            .and_then(|token| std::str::from_utf8(token).ok()),
+        deposed: instance.deposed.as_deref(),
+        provider: block.provider.as_deref(),
+        block: &block.text,
+        body: &instance.body,
+        digest: instance.digest.0,
+        dependencies: state.dependencies(instance),
+    }
+}

@@ -1,0 +1,58 @@
+//! What entitles a write: the lock it names, or that nobody holds the state.
+
+use store::{Lane, Reservation, State, WorkspaceTx};
+
+use super::WriteLock;
+use crate::lock::{holder, is_own};
+use crate::{Caller, EngineError};
+
+/// The right under which one attempt writes.
+pub(super) enum Right {
+    Held(Box<Reservation>),
+    Unlocked,
+}
+
+/// Why a write has no right to the state.
+pub(super) enum Refusal {
+    /// Its lock existed and has ended.
+    Ended(Box<Reservation>),
+    Other(EngineError),
+}
+
+impl From<store::Error> for Refusal {
+    fn from(error: store::Error) -> Self {
+        Self::Other(error.into())
+    }
+}
+
+/// Finds what entitles this write: the lock it names, or that nobody holds the state.
+pub(super) async fn find_right(
+    tx: &mut WorkspaceTx,
+    caller: &Caller,
+    state: &State,
+    lock: WriteLock<'_>,
+) -> Result<Right, Refusal> {
+    let mut active = store::list_active(tx, state.id).await?;
+    let id = match lock {
+        WriteLock::None => {
+            return match active.iter().find(|held| !held.due) {
+                Some(held) => Err(Refusal::Other(EngineError::Locked(Box::new(holder(held))))),
+                None => Ok(Right::Unlocked),
+            };
+        }
+        WriteLock::Id(id) => id,
+    };
+    let own = active.iter().position(|held| is_own(held, caller, id));
+    if let Some(own) = own {
+        return Ok(Right::Held(Box::new(active.swap_remove(own))));
+    }
+    match store::find_by_key(tx, state.id, id).await? {
+        Some(known) if !known.is_active() && known.lane == Lane::Terraform.as_str() => {
+            Err(Refusal::Ended(Box::new(known)))
+        }
+        _ => {
+            let other = active.first().map(|held| Box::new(holder(held)));
+            Err(Refusal::Other(EngineError::LockIdMismatch(other)))
+        }
+    }
+}
