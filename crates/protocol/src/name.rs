@@ -11,13 +11,10 @@ use crate::ids::text_schema;
 /// The longest name in characters, which are bytes here.
 pub const MAX_NAME_LENGTH: usize = 128;
 
-/// Names that are segments of the API's own addresses: `GET …/{env}/deleted` lists deleted states.
-const RESERVED: [&str; 1] = ["deleted"];
-
 /// A text that cannot be a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "a name starts with a letter or digit, goes on with letters, digits, `.`, `_` and `-`, and has at most {MAX_NAME_LENGTH} characters; `deleted` is reserved"
+    "a name starts with a letter or digit, goes on with letters, digits, `.`, `_` and `-`, and has at most {MAX_NAME_LENGTH} characters"
 )]
 pub struct InvalidName;
 
@@ -51,10 +48,7 @@ impl FromStr for StateName {
         let starts_well = bytes.next().is_some_and(|b| b.is_ascii_alphanumeric());
         let goes_on_well =
             bytes.all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-'));
-        let is_free = !RESERVED
-            .iter()
-            .any(|reserved| text.eq_ignore_ascii_case(reserved));
-        if starts_well && goes_on_well && is_free && text.len() <= MAX_NAME_LENGTH {
+        if starts_well && goes_on_well && text.len() <= MAX_NAME_LENGTH {
             Ok(Self(text.to_owned()))
         } else {
             Err(InvalidName)
@@ -122,7 +116,6 @@ mod tests {
             "-a",
             "_a",
             "a/b",
-            "Deleted",
             "a b",
             "a%2fb",
             "é",

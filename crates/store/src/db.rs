@@ -8,7 +8,8 @@ use secrecy::{ExposeSecret, SecretString};
 use sqlx::pool::PoolConnection;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{
-    AssertSqlSafe, ConnectOptions, Connection as _, PgConnection, PgPool, Postgres, Transaction,
+    AssertSqlSafe, ConnectOptions, Connection as _, PgConnection, PgPool, Postgres,
+    SqlSafeStr as _, SqlStr, Transaction,
 };
 
 use crate::{Error, Result, schema};
@@ -94,25 +95,23 @@ impl Db {
         begin: &'static str,
         workspace: &WorkspaceId,
     ) -> Result<WorkspaceTx> {
+        // The id is a validated newtype of `ws_` and twelve hex digits, so it may stand in the text. All the settings end
+        // with the transaction, which keeps them right behind a pooler:
+        // - a lock that is not free within 3 s is a 503 and not a connection that hangs;
+        // - no statement outlives the request that waits for it (60 s);
+        // - a transaction whose replica stopped half-way does not hold its locks for long.
+        let statement: SqlStr = AssertSqlSafe(format!(
+            "{begin}; SELECT set_config('kl.workspace', '{workspace}', true), \
+             set_config('lock_timeout', '3s', true), \
+             set_config('statement_timeout', '55s', true), \
+             set_config('idle_in_transaction_session_timeout', '60s', true)"
+        ))
+        .into_sql_str();
         let mut attempts = 1;
         loop {
-            // The id is a validated newtype of `ws_` and twelve hex digits, so it may stand in the text. All three
-            // settings end with the transaction, which keeps them right behind a pooler:
-            // - a lock that is not free within 3 s is a 503 and not a connection that hangs;
-            // - no statement outlives the request that waits for it (60 s);
-            // - a transaction whose replica stopped half-way does not hold its locks for long.
-            let statement = format!(
-                "{begin}; SELECT set_config('kl.workspace', '{workspace}', true), \
-                 set_config('lock_timeout', '3s', true), \
-                 set_config('statement_timeout', '55s', true), \
-                 set_config('idle_in_transaction_session_timeout', '60s', true)"
-            );
-            match self
-                .pool
-                .begin_with(AssertSqlSafe(statement))
-                .await
-                .map_err(Error::from)
-            {
+            let acquired = self.pool.acquire().await.map_err(Error::from);
+            let connection = acquired.map_err(unusable)?;
+            match begin_to_the_end(connection, statement.clone()).await {
                 Ok(tx) => {
                     return Ok(WorkspaceTx {
                         tx,
@@ -160,6 +159,23 @@ impl Db {
     /// Closes the pool and waits for what is still checked out.
     pub async fn close(&self) {
         self.pool.close().await;
+    }
+}
+
+/// Begins a transaction in a task of its own, which goes on when its caller is given up.
+///
+/// sqlx 0.9 counts a transaction as begun only when `BEGIN` has been answered. Given up before that, it returns the
+/// connection to the pool with a transaction open and a workspace set, for the next request to work in and to commit.
+/// The task always waits for the answer; a transaction that nobody takes from it is dropped there, which rolls it back.
+async fn begin_to_the_end(
+    connection: PoolConnection<Postgres>,
+    statement: SqlStr,
+) -> Result<Transaction<'static, Postgres>> {
+    let begin = tokio::spawn(Transaction::begin(connection, Some(statement)));
+    match begin.await {
+        Ok(outcome) => Ok(outcome?),
+        // The runtime is going away, and this request with it.
+        Err(_) => Err(Error::Unavailable(sqlx::Error::WorkerCrashed)),
     }
 }
 

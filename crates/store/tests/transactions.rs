@@ -240,3 +240,49 @@ async fn of_many_bootstraps_at_once_one_makes_the_operator() {
     let made = futures::future::join_all((0..8).map(|_| bootstrap())).await;
     assert_eq!(made.iter().flatten().count(), 1);
 }
+
+/// Polls a future so often and no further, then drops it.
+async fn give_up_after<F: Future>(polls: u32, future: F) {
+    let mut future = std::pin::pin!(future);
+    for _ in 0..polls {
+        if futures::poll!(&mut future).is_ready() {
+            break;
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn what_is_given_up_half_way_leaves_no_transaction_open() {
+    let database = TestDatabase::create().await;
+    let mut options = DbOptions::new(database.app_url());
+    options.max_connections = 1;
+    let db = Db::connect(&options).unwrap();
+    let workspace = workspace(1);
+    // Given up at each point at which it may be waiting for something.
+    for polls in 0..30 {
+        for step in ["begin", "query", "commit"] {
+            match step {
+                "begin" => give_up_after(polls, db.begin(&workspace)).await,
+                "query" => {
+                    let mut tx = db.begin(&workspace).await.unwrap();
+                    give_up_after(polls, tx.execute("SELECT pg_sleep(0.001)")).await;
+                }
+                _ => {
+                    let tx = db.begin(&workspace).await.unwrap();
+                    give_up_after(polls, tx.commit()).await;
+                }
+            }
+            // Whoever has the connection next must find it as it should be.
+            db.check_schema().await.unwrap();
+            let open: i64 = sqlx::query_scalar(
+                "SELECT count(*) FROM pg_stat_activity
+                 WHERE datname = current_database() AND state LIKE 'idle in transaction%'",
+            )
+            .fetch_one(database.owner())
+            .await
+            .unwrap();
+            assert_eq!(open, 0, "{step} given up after {polls} polls");
+        }
+    }
+}

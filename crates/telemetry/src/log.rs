@@ -70,7 +70,10 @@ pub enum LogFormat {
 ///
 /// When the filter cannot be read, or the process logs already.
 pub fn init(format: LogFormat, filter: &str) -> anyhow::Result<()> {
-    let filter = EnvFilter::try_new(filter).context("the log filter cannot be read")?;
+    let filter = EnvFilter::try_new(filter)
+        .context("the log filter cannot be read")?
+        // Postgres notes each rollback that came too late to be needed, as after a client went away during a commit.
+        .add_directive("sqlx::postgres::notice=error".parse()?);
     tracing_subscriber::registry()
         .with(LineLayer::new(format, io::stderr).with_filter(filter))
         .try_init()

@@ -93,6 +93,10 @@ impl TestApp {
         static PROVIDER: Once = Once::new();
         PROVIDER.call_once(|| {
             let _ = rustls::crypto::ring::default_provider().install_default();
+            // `KL_TEST_LOG=info` shows what the replicas log.
+            if let Ok(filter) = std::env::var("KL_TEST_LOG") {
+                telemetry::log::init(telemetry::LogFormat::Text, &filter).unwrap();
+            }
         });
         let url = match setup.database_address {
             Some(address) => database.app_url_through(address),
