@@ -13,9 +13,7 @@ use futures::stream::{self, BoxStream, StreamExt as _};
 use protocol::StateName;
 use sha2::{Digest as _, Sha256};
 use store::{Form, RowPage, SealedKind, SealedPlace, Version, VersionRef, WorkspaceTx};
-use tfstate::{
-    Digest, Header, Renderer, RowKind, RowsDigest, instance_digest, output_digest,
-};
+use tfstate::{Digest, Header, Renderer, RowKind, RowsDigest, instance_digest, output_digest};
 use uuid::Uuid;
 
 use crate::documents::{DocumentKey, SMALL_DOCUMENT_BYTES};
