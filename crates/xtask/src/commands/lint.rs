@@ -58,7 +58,7 @@ impl Check {
                 let checks = ["bans", "licenses", "sources"];
                 cargo_runs(
                     workspace,
-                    &[&["deny", "--offline", "check"], &checks[..]].concat(),
+                    &[&["deny", "--locked", "check"], &checks[..]].concat(),
                 )
                 .await
             }
