@@ -15,11 +15,11 @@ use protocol::{EnvironmentId, StateName, WorkspaceId};
 
 pub(crate) use self::state::{
     HistoryArgs, ImportCommand, InitArgs, ListArgs, PullArgs, RollbackArgs, ShowArgs, SnapshotArgs,
-    StateArgs, StateCommand, UnlockArgs,
+    StateArgs, StateCommand, UndeleteArgs, UnlockArgs,
 };
 pub(crate) use self::tenancy::{
-    EnvironmentCommand, EnvironmentCreateArgs, EnvironmentSetArgs, TokenCommand, TokenCreateArgs,
-    TokenRevokeArgs,
+    AuditArgs, EnvironmentCommand, EnvironmentCreateArgs, EnvironmentSetArgs, MemberCommand,
+    MemberCreateArgs, MemberSetArgs, TokenCommand, TokenCreateArgs, TokenRevokeArgs,
 };
 use crate::config::address::{environment_id, state_name, workspace_id};
 use crate::config::values::Protocol;
@@ -190,12 +190,19 @@ JSON: {\"states\": [`StateSummary` of the API, …]}; with a state as `kl state 
     /// Break a lock that somebody left behind.
     #[command(visible_alias = "force-unlock")]
     Unlock(UnlockArgs),
+    /// Bring a deleted state back.
+    Undelete(UndeleteArgs),
     /// Environments of the workspace.
     #[command(subcommand, name = "env", visible_alias = "environment")]
     Environment(EnvironmentCommand),
     /// Tokens of the workspace.
     #[command(subcommand)]
     Token(TokenCommand),
+    /// People and services of the workspace, and what they may do.
+    #[command(subcommand)]
+    Member(MemberCommand),
+    /// Show what was changed or revealed in the workspace, newest first.
+    Audit(AuditArgs),
     /// Print the completion script of a shell.
     #[command(after_help = "Example: kl completions bash > /etc/bash_completion.d/kl")]
     Completions {
@@ -223,6 +230,7 @@ impl Command {
             Self::Import(ImportCommand::Snapshot(args)) => args.state.argument.clone(),
             Self::Rollback(args) => args.state.argument.clone(),
             Self::Unlock(args) => args.state.argument.clone(),
+            Self::Undelete(args) => args.state.argument.clone(),
             _ => None,
         }
     }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::str::FromStr as _;
 
 use clap::{Args, Subcommand};
+use protocol::StateId;
 
 use crate::config::StateRef;
 use crate::config::values::Span;
@@ -269,4 +270,21 @@ pub(crate) struct UnlockArgs {
     /// Do not ask.
     #[arg(long, short, visible_alias = "force")]
     pub(crate) yes: bool,
+}
+
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "\
+Example: kl undelete prod
+
+The last state of the name comes back, or the one of --id. Its history is
+whole.
+
+JSON: `UndeleteAnswer` of the API.")]
+pub(crate) struct UndeleteArgs {
+    #[command(flatten)]
+    pub(crate) state: StateArgs,
+
+    /// Which one, where several of the name were deleted: its id, `st_…`.
+    #[arg(long, value_name = "ST")]
+    pub(crate) id: Option<StateId>,
 }

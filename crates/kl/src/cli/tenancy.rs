@@ -1,10 +1,11 @@
-//! Commands of the workspace: environments and tokens.
+//! Commands of the workspace: environments, members, tokens, audit.
 
 use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::{Args, Subcommand};
-use protocol::{EnvironmentId, PrincipalId, Role};
+use protocol::tenancy::Grant;
+use protocol::{EnvironmentId, Role};
 
 use crate::config::address::environment_id;
 use crate::config::values::Span;
@@ -97,6 +98,106 @@ impl FromStr for LockLimit {
 }
 
 #[derive(Debug, Clone, Subcommand)]
+pub(crate) enum MemberCommand {
+    /// List members and what they may do.
+    #[command(
+        visible_alias = "ls",
+        after_help = "\
+Example: kl member list
+
+JSON: {\"members\": [`Member` of the API, …]}."
+    )]
+    List,
+    /// Make a member with a first grant.
+    Create(MemberCreateArgs),
+    /// Replace all grants of a member.
+    Set(MemberSetArgs),
+    /// Take all grants of a member away.
+    #[command(after_help = "\
+Example: kl member remove bob@example.com
+
+JSON: {\"removed\"}: the member's id.")]
+    Remove {
+        /// Its id or its name.
+        #[arg(value_name = "MEMBER")]
+        member: String,
+    },
+}
+
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "\
+Example: kl member create ci --service --grant writer@env_…
+
+Roles: outputs, viewer, reader, writer, maintainer, admin, auditor.
+
+JSON: `Member` of the API.")]
+pub(crate) struct MemberCreateArgs {
+    /// Its name for people, such as an e-mail address or the name of a pipeline.
+    #[arg(value_name = "NAME")]
+    pub(crate) name: String,
+
+    /// What it may act as: ROLE everywhere in the workspace, or ROLE@ENV.
+    #[arg(long, value_name = "ROLE[@ENV]")]
+    pub(crate) grant: GrantText,
+
+    /// A service, such as a CI system, and not a person.
+    #[arg(long)]
+    pub(crate) service: bool,
+}
+
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "\
+Example: kl member set ci --grant reader --grant writer@env_…
+
+Roles: outputs, viewer, reader, writer, maintainer, admin, auditor.
+
+JSON: `Member` of the API.")]
+pub(crate) struct MemberSetArgs {
+    /// Its id or its name.
+    #[arg(value_name = "MEMBER")]
+    pub(crate) member: String,
+
+    /// What it may act as: ROLE everywhere in the workspace, or ROLE@ENV.
+    #[arg(long = "grant", value_name = "ROLE[@ENV]", required = true)]
+    pub(crate) grants: Vec<GrantText>,
+}
+
+/// A grant as it is typed: `writer`, or `writer@env_…`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct GrantText(pub(crate) Grant);
+
+impl FromStr for GrantText {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (role, environment) = match text.split_once('@') {
+            Some((role, environment)) => (role, Some(environment)),
+            None => (text, None),
+        };
+        Ok(Self(Grant {
+            role: role
+                .parse()
+                .map_err(|error| format!("`{role}` is {error}"))?,
+            environment: environment
+                .map(environment_id)
+                .transpose()
+                .map_err(|error| error.to_string())?,
+        }))
+    }
+}
+
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "\
+Example: kl audit --limit 50
+
+JSON: {\"entries\": [`AuditEntry` of the API, …]}.")]
+pub(crate) struct AuditArgs {
+    /// How many entries; 0 for all.
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    pub(crate) limit: usize,
+}
+
+#[derive(Debug, Clone, Subcommand)]
 pub(crate) enum TokenCommand {
     /// Make a token and print it, once.
     Create(TokenCreateArgs),
@@ -120,9 +221,9 @@ Example: kl token create --description 'CI of team net' --expires 30d -o token
 JSON: `CreatedToken` of the API, the one place a secret is printed; with -o the
 secret is in the file and not in the JSON.")]
 pub(crate) struct TokenCreateArgs {
-    /// Whose token; the caller's own when left out.
-    #[arg(long, value_name = "PR")]
-    pub(crate) principal: Option<PrincipalId>,
+    /// Whose token, by id or name; the caller's own when left out.
+    #[arg(long, value_name = "MEMBER")]
+    pub(crate) principal: Option<String>,
 
     /// When it ends: whole days, 1d to 365d.
     #[arg(long, value_name = "DURATION", default_value = "90d")]

@@ -10,7 +10,6 @@ use reqwest::{Body, Method};
 
 use super::{ApiError, Call, Client, Repeat};
 use crate::config::StateAddress;
-use crate::output::Printer;
 use crate::output::progress::Progress;
 
 /// A document on its way to the server.
@@ -19,19 +18,18 @@ pub(crate) struct Upload<'a> {
     pub(crate) document: Bytes,
     /// The id of the Terraform lock it is written under.
     pub(crate) lock_id: Option<&'a str>,
-    pub(crate) progress: Printer,
+    pub(crate) progress: Progress,
 }
 
 /// Small enough for a bar that moves, large enough not to slow the transfer.
 const PIECE: usize = 64 * 1024;
 
 /// A body that tells how much of it has been taken.
-pub(super) fn in_pieces(document: Bytes, printer: Printer) -> Body {
-    let length = u64::try_from(document.len()).ok();
-    let mut progress = Progress::start(printer, "sending", length);
+pub(super) fn in_pieces(document: Bytes, progress: Progress) -> Body {
     let mut rest = document;
     Body::wrap_stream(futures::stream::iter(std::iter::from_fn(move || {
         if rest.is_empty() {
+            progress.sent();
             return None;
         }
         let piece = rest.split_to(rest.len().min(PIECE));

@@ -117,7 +117,8 @@ impl ApiError {
                 "the token may have ended or been revoked: run `kl config` to see where it comes from"
             }
             Code::Forbidden => "run `kl whoami` to see what this token may do",
-            Code::NotFound => {
+            // With a detail it is something the caller may see, and that is not there.
+            Code::NotFound if problem.detail.is_none() => {
                 "what this token may not see looks as if it did not exist: run `kl whoami`"
             }
             Code::StateNotFound => "run `kl list` for the states there are",

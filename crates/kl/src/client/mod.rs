@@ -25,6 +25,7 @@ pub(crate) use self::error::ApiError;
 use crate::config::{Credential, Server};
 use crate::failure::{Failure, Kind, Result};
 use crate::output::Printer;
+use crate::output::progress::Progress;
 
 /// A server that does not even accept the connection in this time is not coming.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -46,6 +47,7 @@ pub(crate) struct Client {
     http: reqwest::Client,
     server: Server,
     credential: Option<Credential>,
+    printer: Printer,
 }
 
 /// When a request that failed may be sent again.
@@ -64,7 +66,7 @@ struct Call {
     headers: HeaderMap,
     body: Option<Bytes>,
     /// Where to show how much of the body is out, when that takes long.
-    progress: Option<Printer>,
+    progress: Option<Progress>,
     repeat: Repeat,
     /// For the whole exchange; `None` where a document streams and only silence counts.
     timeout: Option<Duration>,
@@ -105,7 +107,11 @@ impl Call {
 
 impl Client {
     /// Prepares a client. Sends nothing yet.
-    pub(crate) fn new(server: Server, credential: Option<Credential>) -> Result<Self> {
+    pub(crate) fn new(
+        server: Server,
+        credential: Option<Credential>,
+        printer: Printer,
+    ) -> Result<Self> {
         let http = reqwest::Client::builder()
             .user_agent(concat!("kl/", env!("CARGO_PKG_VERSION")))
             .connect_timeout(CONNECT_TIMEOUT)
@@ -120,6 +126,7 @@ impl Client {
             http,
             server,
             credential,
+            printer,
         })
     }
 
@@ -146,6 +153,10 @@ impl Client {
 
     /// Sends a call, again where that may help, and turns every status but 2xx into an error.
     async fn send(&self, call: Call) -> Result<Response, ApiError> {
+        let _waiting = match &call.progress {
+            Some(_) => None,
+            None => Some(Progress::waiting(self.printer, &self.server.to_string())),
+        };
         let mut pauses = PAUSES.into_iter();
         loop {
             let outcome = self.send_once(&call).await;
@@ -180,11 +191,11 @@ impl Client {
             request = request.header(AUTHORIZATION, bearer(credential));
         }
         if let Some(body) = &call.body {
-            request = match call.progress {
+            request = match &call.progress {
                 None => request.body(body.clone()),
-                Some(printer) => request
+                Some(progress) => request
                     .header(CONTENT_LENGTH, body.len())
-                    .body(documents::in_pieces(body.clone(), printer)),
+                    .body(documents::in_pieces(body.clone(), progress.clone())),
             };
         }
         if let Some(timeout) = call.timeout {

@@ -2,9 +2,9 @@
 
 use protocol::states::{
     ForceUnlockAnswer, ForceUnlockRequest, ResourceDetail, ResourcePage, RollbackAnswer,
-    RollbackRequest, StatePage, StateStatus, Version, VersionPage,
+    RollbackRequest, StatePage, StateStatus, UndeleteAnswer, UndeleteRequest, Version, VersionPage,
 };
-use protocol::{EnvironmentId, WorkspaceId};
+use protocol::{EnvironmentId, StateId, WorkspaceId};
 use reqwest::{Method, Url};
 
 use super::{ApiError, Call, Client, Repeat};
@@ -95,6 +95,20 @@ impl Client {
             Repeat::BeforeArrival,
         );
         self.json(call.json(&request)?).await
+    }
+
+    /// Gives a deleted state its name back: the last of that name, or the one of this id.
+    pub(crate) async fn undelete_state(
+        &self,
+        state: &StateAddress,
+        state_id: Option<StateId>,
+    ) -> Result<UndeleteAnswer, ApiError> {
+        let call = Call::new(
+            Method::POST,
+            state.route(&["undelete"]),
+            Repeat::BeforeArrival,
+        );
+        self.json(call.json(&UndeleteRequest { state_id })?).await
     }
 
     /// Breaks the lock of this id, or whichever there is.

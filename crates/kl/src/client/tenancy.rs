@@ -1,10 +1,11 @@
-//! The routes of the caller, environments and tokens.
+//! The routes of the caller, environments, members, tokens and the audit log.
 
 use protocol::tenancy::{
-    CreateEnvironment, CreateToken, CreatedToken, Environment, EnvironmentPage, RevokeToken,
-    TokenPage, UpdateEnvironment, WhoAmI,
+    AuditPage, CreateEnvironment, CreateMember, CreateToken, CreatedToken, Environment,
+    EnvironmentPage, Member, MemberPage, ReplaceGrants, RevokeToken, TokenPage, UpdateEnvironment,
+    WhoAmI,
 };
-use protocol::{EnvironmentId, WorkspaceId};
+use protocol::{EnvironmentId, PrincipalId, WorkspaceId};
 use reqwest::header::{HeaderName, HeaderValue};
 use reqwest::{Method, Url};
 
@@ -54,6 +55,56 @@ impl Client {
         let url = self.in_workspace(workspace, &["environments", environment.as_str()]);
         let call = Call::new(Method::PATCH, url, Repeat::Freely);
         self.json(call.json(change)?).await
+    }
+
+    pub(crate) async fn list_members(
+        &self,
+        workspace: &WorkspaceId,
+        cursor: Option<&str>,
+    ) -> Result<MemberPage, ApiError> {
+        let url = self.in_workspace(workspace, &["members"]);
+        self.json(Call::get(with_cursor(url, cursor))).await
+    }
+
+    pub(crate) async fn create_member(
+        &self,
+        workspace: &WorkspaceId,
+        wanted: &CreateMember,
+    ) -> Result<Member, ApiError> {
+        let url = self.in_workspace(workspace, &["members"]);
+        self.json(creating(url).json(wanted)?).await
+    }
+
+    /// Puts grants in the place of all that a member has.
+    pub(crate) async fn replace_grants(
+        &self,
+        workspace: &WorkspaceId,
+        principal: &PrincipalId,
+        wanted: &ReplaceGrants,
+    ) -> Result<Member, ApiError> {
+        let url = self.in_workspace(workspace, &["members", principal.as_str(), "grants"]);
+        let call = Call::new(Method::PUT, url, Repeat::Freely);
+        self.json(call.json(wanted)?).await
+    }
+
+    pub(crate) async fn delete_grants(
+        &self,
+        workspace: &WorkspaceId,
+        principal: &PrincipalId,
+    ) -> Result<(), ApiError> {
+        let url = self.in_workspace(workspace, &["members", principal.as_str(), "grants"]);
+        self.done(Call::new(Method::DELETE, url, Repeat::Freely))
+            .await
+    }
+
+    /// One page of the audit log, newest first.
+    pub(crate) async fn list_audit(
+        &self,
+        workspace: &WorkspaceId,
+        cursor: Option<&str>,
+    ) -> Result<AuditPage, ApiError> {
+        let url = self.in_workspace(workspace, &["audit"]);
+        self.json(Call::get(with_cursor(url, cursor))).await
     }
 
     pub(crate) async fn list_tokens(

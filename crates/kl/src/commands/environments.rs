@@ -25,11 +25,11 @@ pub(super) async fn run(command: EnvironmentCommand, context: &Context) -> Resul
 }
 
 async fn list(context: &Context) -> Result<()> {
-    let workspace = context.settings.workspace()?;
     let client = context.client()?;
+    let workspace = context.workspace(&client).await?;
     let environments = pages::all(async |cursor| {
         let page = client
-            .list_environments(workspace, cursor.as_deref())
+            .list_environments(&workspace, cursor.as_deref())
             .await?;
         Ok((page.environments, page.next_cursor))
     })
@@ -54,25 +54,26 @@ async fn list(context: &Context) -> Result<()> {
 }
 
 async fn show(id: Option<EnvironmentId>, context: &Context) -> Result<()> {
-    let (workspace, id) = (context.settings.workspace()?, chosen(id, context)?);
-    let environment = context
-        .client()?
-        .get_environment(workspace, &id)
+    let client = context.client()?;
+    let id = chosen(id, context)?;
+    let workspace = context.workspace(&client).await?;
+    let environment = client
+        .get_environment(&workspace, &id)
         .await
         .map_err(|error| Failure::from(error).context(format!("could not read {id}")))?;
     print(&environment, context)
 }
 
 async fn create(args: EnvironmentCreateArgs, context: &Context) -> Result<()> {
-    let workspace = context.settings.workspace()?;
+    let client = context.client()?;
+    let workspace = context.workspace(&client).await?;
     let wanted = CreateEnvironment {
         name: args.name,
         require_locks: args.require_locks,
         terraform_lock_ttl_seconds: args.lock_limit.0,
     };
-    let environment = context
-        .client()?
-        .create_environment(workspace, &wanted)
+    let environment = client
+        .create_environment(&workspace, &wanted)
         .await
         .map_err(|error| {
             Failure::from(error).context(format!("could not make environment `{}`", wanted.name))
@@ -85,14 +86,15 @@ async fn set(args: EnvironmentSetArgs, context: &Context) -> Result<()> {
         return Err(Failure::usage("nothing to set")
             .hint("run `kl env set --require-locks true`, or `--lock-limit 2h`"));
     }
-    let (workspace, id) = (context.settings.workspace()?, chosen(args.id, context)?);
+    let client = context.client()?;
+    let id = chosen(args.id, context)?;
+    let workspace = context.workspace(&client).await?;
     let change = UpdateEnvironment {
         require_locks: args.require_locks,
         terraform_lock_ttl_seconds: args.lock_limit.map(|limit| limit.0),
     };
-    let environment = context
-        .client()?
-        .update_environment(workspace, &id, &change)
+    let environment = client
+        .update_environment(&workspace, &id, &change)
         .await
         .map_err(|error| Failure::from(error).context(format!("could not change {id}")))?;
     print(&environment, context)

@@ -7,7 +7,7 @@ use super::{Context, status};
 use crate::cli::HistoryArgs;
 use crate::failure::Result;
 use crate::output::table::Table;
-use crate::output::time::when;
+use crate::output::time::stamp;
 
 #[derive(Serialize)]
 struct View {
@@ -18,8 +18,8 @@ struct View {
 const LARGEST_PAGE: usize = 1_000;
 
 pub(super) async fn run(args: HistoryArgs, context: &Context) -> Result<()> {
-    let state = context.state()?;
     let client = context.client()?;
+    let state = context.state(&client).await?;
     let wanted = if args.limit == 0 {
         usize::MAX
     } else {
@@ -42,9 +42,7 @@ pub(super) async fn run(args: HistoryArgs, context: &Context) -> Result<()> {
     versions.truncate(wanted);
     let more = cursor.is_some() && versions.len() == wanted;
     let view = View { versions };
-    context
-        .printer
-        .result(&view, || text(&view.versions, context))?;
+    context.printer.result(&view, || text(&view.versions))?;
     if more && !context.printer.wants_json() {
         context
             .printer
@@ -53,7 +51,7 @@ pub(super) async fn run(args: HistoryArgs, context: &Context) -> Result<()> {
     Ok(())
 }
 
-fn text(versions: &[Version], context: &Context) -> String {
+fn text(versions: &[Version]) -> String {
     let mut table = Table::new(&[
         "VERSION",
         "SERIAL",
@@ -69,7 +67,7 @@ fn text(versions: &[Version], context: &Context) -> String {
             version
                 .serial
                 .map_or_else(|| "-".to_owned(), |serial| serial.to_string()),
-            when(version.created_at, context.now),
+            stamp(version.created_at),
             version.created_by.clone(),
             how(version),
             resources(version),

@@ -19,11 +19,12 @@ use crate::client::{Client, Upload};
 use crate::config::StateAddress;
 use crate::encoding;
 use crate::failure::{Failure, Kind, Result};
+use crate::output::progress::Progress;
 
 pub(super) async fn run(args: SnapshotArgs, context: &Context) -> Result<()> {
     let snapshot = Snapshot::read(&args.file, context)?;
-    let state = context.state()?;
     let client = context.client()?;
+    let state = context.state(&client).await?;
     let import = Import {
         args: &args,
         context,
@@ -183,18 +184,20 @@ impl Import<'_> {
         if !self.args.force {
             self.check_head().await?;
         }
+        let document = self.snapshot.document.clone();
+        let length = u64::try_from(document.len()).ok();
+        let progress = Progress::transfer(self.context.printer, "sending", length);
         let upload = Upload {
-            document: self.snapshot.document.clone(),
+            document,
             lock_id,
-            progress: self.context.printer,
+            progress: progress.clone(),
         };
-        self.client
-            .import_document(self.state, upload)
-            .await
-            .map_err(|error| {
-                Failure::from(error)
-                    .context(format!("could not write state `{}`", self.state.state))
-            })
+        let written = self.client.import_document(self.state, upload).await;
+        // Before anything is printed: a bar on its way out would be drawn over it.
+        progress.finish();
+        written.map_err(|error| {
+            Failure::from(error).context(format!("could not write state `{}`", self.state.state))
+        })
     }
 
     async fn check_head(&self) -> Result<()> {

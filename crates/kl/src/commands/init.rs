@@ -23,7 +23,8 @@ struct View {
 }
 
 pub(super) async fn run(args: InitArgs, context: &Context) -> Result<()> {
-    let state = context.state()?;
+    let client = client(&args, context)?;
+    let state = context.state(&client).await?;
     let path = context.surroundings.directory.join(file::NAME);
     write(&path, &contents(&state, &args.token_env), args.force)?;
     context.printer.note(&format!(
@@ -43,7 +44,7 @@ pub(super) async fn run(args: InitArgs, context: &Context) -> Result<()> {
         ));
     }
 
-    let (caller, state_exists) = test(&state, &args, context).await.map_err(|failure| {
+    let (caller, state_exists) = test(&state, &client).await.map_err(|failure| {
         failure.context(format!(
             "{} is written, but the connection does not work yet",
             file::NAME
@@ -118,8 +119,7 @@ fn backend_block(state: &StateAddress) -> String {
     )
 }
 
-async fn test(state: &StateAddress, args: &InitArgs, context: &Context) -> Result<(WhoAmI, bool)> {
-    let client = client(state, args, context)?;
+async fn test(state: &StateAddress, client: &Client) -> Result<(WhoAmI, bool)> {
     let caller = client.get_caller().await?;
     match client.get_state_status(state).await {
         Ok(status) => Ok((caller, status.head.is_some())),
@@ -130,7 +130,7 @@ async fn test(state: &StateAddress, args: &InitArgs, context: &Context) -> Resul
 
 /// The connection as it will be once the file counts: with the variable it names, where that is
 /// set, and with the token that is configured now otherwise.
-fn client(state: &StateAddress, args: &InitArgs, context: &Context) -> Result<Client> {
+fn client(args: &InitArgs, context: &Context) -> Result<Client> {
     if context.surroundings.variable(&args.token_env).is_none() {
         return context.client();
     }
@@ -139,5 +139,6 @@ fn client(state: &StateAddress, args: &InitArgs, context: &Context) -> Result<Cl
         Origin::Flag("--token-env"),
     );
     let credential = credential::fetch(&source, &context.surroundings)?;
-    Client::new(state.server.clone(), Some(credential))
+    let server = context.settings.server()?.clone();
+    Client::new(server, Some(credential), context.printer)
 }

@@ -10,7 +10,7 @@ use crate::cli::ListArgs;
 use crate::failure::{Failure, Result};
 use crate::output::plain;
 use crate::output::table::Table;
-use crate::output::time::when;
+use crate::output::time::ago;
 
 #[derive(Serialize)]
 struct States {
@@ -18,12 +18,12 @@ struct States {
 }
 
 pub(super) async fn states(context: &Context) -> Result<()> {
-    let workspace = context.settings.workspace()?;
-    let environment = context.settings.environment()?;
     let client = context.client()?;
+    let environment = context.settings.environment()?;
+    let workspace = context.workspace(&client).await?;
     let states = pages::all(async |cursor| {
         let page = client
-            .list_states(workspace, environment, cursor.as_deref())
+            .list_states(&workspace, environment, cursor.as_deref())
             .await?;
         Ok((page.states, page.next_cursor))
     })
@@ -46,7 +46,11 @@ pub(super) async fn states(context: &Context) -> Result<()> {
                 number(state.head_seq.map(|seq| seq.to_string())),
                 number(state.serial.map(|serial| serial.to_string())),
                 number(state.instance_count.map(|count| count.to_string())),
-                number(state.updated_at.map(|time| when(time, context.now))),
+                number(
+                    state
+                        .updated_at
+                        .map(|time| ago((context.now - time).num_seconds())),
+                ),
                 if state.locked { "held" } else { "free" }.to_owned(),
             ]);
         }
@@ -61,12 +65,12 @@ struct Addresses {
 }
 
 pub(super) async fn addresses(args: ListArgs, context: &Context) -> Result<()> {
-    let state = context.state()?;
     let filters = args
         .filters()
         .map(Filter::parse)
         .collect::<Result<Vec<_>>>()?;
     let client = context.client()?;
+    let state = context.state(&client).await?;
     let version = VersionRef::parse(&args.version)?;
     let mut seq = 0;
     let found = pages::all(async |cursor| {

@@ -1,6 +1,7 @@
 //! What each command does: library calls on the client, then one result for the printer.
 
 mod addresses;
+mod audit;
 mod completions;
 mod config;
 mod environments;
@@ -8,6 +9,7 @@ mod history;
 mod import;
 mod init;
 mod list;
+mod members;
 mod pages;
 mod pull;
 mod reference;
@@ -15,11 +17,13 @@ mod rollback;
 mod show;
 mod status;
 mod tokens;
+mod undelete;
 mod unlock;
 mod version_ref;
 mod whoami;
 
 use chrono::{DateTime, Utc};
+use protocol::WorkspaceId;
 
 use crate::cli::{Command, ImportCommand, StateCommand};
 use crate::client::Client;
@@ -48,14 +52,14 @@ impl Context {
         if credential.is_some() {
             self.warn_of_clear_text(server);
         }
-        Client::new(server.clone(), credential)
+        Client::new(server.clone(), credential, self.printer)
     }
 
     /// A client that shows no token, for what needs none.
     fn anonymous_client(&self) -> Result<Client> {
         let server = self.settings.server()?;
         self.warn_of_clear_text(server);
-        Client::new(server.clone(), None)
+        Client::new(server.clone(), None, self.printer)
     }
 
     fn warn_of_clear_text(&self, server: &Server) {
@@ -66,8 +70,29 @@ impl Context {
         }
     }
 
-    fn state(&self) -> Result<StateAddress> {
-        self.settings.state()
+    /// The workspace: as configured, else the one the token belongs to.
+    async fn workspace(&self, client: &Client) -> Result<WorkspaceId> {
+        if let Some(configured) = &self.settings.workspace {
+            return Ok(configured.value.clone());
+        }
+        match client.get_caller().await?.workspace {
+            Some(workspace) => Ok(workspace),
+            // An operator's token has none, and then the settings are to blame.
+            None => self.settings.workspace().cloned(),
+        }
+    }
+
+    /// The state the command is about.
+    async fn state(&self, client: &Client) -> Result<StateAddress> {
+        // What only the user can say comes first, so that its absence costs no request.
+        let environment = self.settings.environment()?.clone();
+        let state = self.settings.state()?.clone();
+        Ok(StateAddress {
+            server: client.server().clone(),
+            workspace: self.workspace(client).await?,
+            environment,
+            state,
+        })
     }
 }
 
@@ -104,6 +129,9 @@ pub(crate) async fn run(command: Command, context: &Context) -> Result<()> {
         Command::Unlock(args) => unlock::run(args, context).await,
         Command::Environment(command) => environments::run(command, context).await,
         Command::Token(command) => tokens::run(command, context).await,
+        Command::Member(command) => members::run(command, context).await,
+        Command::Audit(args) => audit::run(args, context).await,
+        Command::Undelete(args) => undelete::run(args, context).await,
         Command::Completions { .. } | Command::Version | Command::Reference => {
             Err(Failure::usage("this command takes no settings"))
         }

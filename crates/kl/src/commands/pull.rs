@@ -28,15 +28,15 @@ pub(super) async fn run(args: PullArgs, context: &Context) -> Result<()> {
             "--json needs -o: the document itself goes to stdout",
         ));
     }
-    let state = context.state()?;
     let client = context.client()?;
+    let state = context.state(&client).await?;
     let version = VersionRef::parse(&args.version)?;
     let (length, pieces) = client
         .get_document(&state, version.as_str())
         .await
         .map_err(|error| status::unreadable(error.into(), &state))?;
-    let mut progress = Progress::start(context.printer, "receiving", length);
-    let pieces = pieces.inspect(move |piece| {
+    let progress = Progress::transfer(context.printer, "receiving", length);
+    let pieces = pieces.inspect(|piece| {
         if let Ok(piece) = piece {
             progress.advance(piece.len());
         }
@@ -47,10 +47,12 @@ pub(super) async fn run(args: PullArgs, context: &Context) -> Result<()> {
             while let Some(piece) = pieces.next().await {
                 context.printer.bytes(&piece.map_err(cut)?)?;
             }
+            progress.finish();
             Ok(())
         }
         Some(path) => {
             let bytes = to_file(&path, pieces).await?;
+            progress.finish();
             let written = Written { file: &path, bytes };
             if context.printer.wants_json() {
                 return context.printer.result(&written, String::new);

@@ -65,7 +65,7 @@ configuration. `kl config` prints the outcome.
 |---|---|---|---|---|
 | the whole address | `--state-url`, or a URL as argument | `KL_STATE_URL` | `state_url` | |
 | server | `--server` | `KL_SERVER` (older: `KL_API_URL`) | `server` | |
-| workspace | `--workspace` | `KL_WORKSPACE` | `workspace` | |
+| workspace | `--workspace` | `KL_WORKSPACE` | `workspace` | the token's own |
 | environment | `--environment`, `--env` | `KL_ENVIRONMENT` | `environment` | |
 | state | `--state`, or an argument | `KL_STATE` | `state` | |
 | protocol | `--protocol` | `KL_PROTOCOL` | `protocol` | `auto` |

@@ -24,8 +24,8 @@ struct View {
 }
 
 pub(super) async fn run(args: RollbackArgs, context: &Context) -> Result<()> {
-    let state = context.state()?;
     let client = context.client()?;
+    let state = context.state(&client).await?;
     let to = VersionRef::parse(&args.to)?;
     let find = async |version: &str| client.get_version(&state, version).await;
     let unreadable = |failure| status::unreadable(failure, &state);

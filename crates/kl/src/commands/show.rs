@@ -1,5 +1,6 @@
 //! `kl show`: one resource of a state.
 
+use protocol::Code;
 use protocol::states::ResourceDetail;
 
 use super::Context;
@@ -14,26 +15,40 @@ pub(super) async fn run(args: ShowArgs, context: &Context) -> Result<()> {
         return Err(Failure::usage(problem)
             .hint("quote the address: `kl show STATE 'aws_instance.web[\"a\"]'`"));
     }
-    let state = context.state()?;
     let client = context.client()?;
+    let state = context.state(&client).await?;
     let version = VersionRef::parse(&args.version)?;
     let resource = client
         .get_resource(&state, args.address(), version.as_str(), args.sensitive)
         .await
         .map_err(|error| {
-            Failure::from(error).context(format!(
+            let is_absent = error.code() == Some(Code::NotFound);
+            let failure = Failure::from(error).context(format!(
                 "could not show {} of state `{}`",
                 args.address(),
                 state.state
-            ))
+            ));
+            if is_absent {
+                failure.hint("run `kl state list` for the addresses there are")
+            } else {
+                failure
+            }
         })?;
     context.printer.result(&resource, || text(&resource))?;
-    if resource.masked && resource.attributes.is_some() && !context.printer.wants_json() {
+    if resource.masked && has_mask(&resource) && !context.printer.wants_json() {
         context
             .printer
             .note("sensitive values are masked; `--sensitive` shows them");
     }
     Ok(())
+}
+
+/// Whether anything was masked; the server says only that it would have been.
+fn has_mask(resource: &ResourceDetail) -> bool {
+    resource
+        .attributes
+        .as_ref()
+        .is_some_and(|attributes| attributes.get().contains(values::MASK))
 }
 
 /// The layout of `terraform state show`.

@@ -9,9 +9,9 @@ use crate::output::table::Table;
 use crate::output::time::{ago, span, stamp, when};
 
 pub(super) async fn run(context: &Context) -> Result<()> {
-    let state = context.state()?;
-    let status = context
-        .client()?
+    let client = context.client()?;
+    let state = context.state(&client).await?;
+    let status = client
         .get_state_status(&state)
         .await
         .map_err(|error| unreadable(error.into(), &state))?;
@@ -39,7 +39,8 @@ fn text(status: &StateStatus, state: &StateAddress, context: &Context) -> String
         table.pair("lock", "free");
     }
     for holder in &status.holders {
-        table.pair("lock", held(holder, context));
+        table.pair("lock", format!("held by {}, {}", holder.who, doing(holder)));
+        table.pair("", lifetime(holder, context));
         table.pair("lock id", &holder.lock_id);
     }
     for kept in status.kept.iter().filter(|kept| !kept.settled) {
@@ -95,25 +96,32 @@ fn unusual(lifecycle: StateLifecycle) -> Option<&'static str> {
 
 /// Who holds, doing what, for how long, and whether they still show signs of life.
 pub(super) fn held(holder: &LockHolder, context: &Context) -> String {
-    let lane = match holder.lane {
+    let (doing, lifetime) = (doing(holder), lifetime(holder, context));
+    format!("held by {}, {doing}, {lifetime}", holder.who)
+}
+
+fn doing(holder: &LockHolder) -> String {
+    let mut text = match holder.lane {
         LockLane::Terraform => "Terraform",
         LockLane::Native => "a kl run",
         LockLane::Admin => "an administrative lock",
-    };
-    let mut text = format!("held by {}: {lane}", holder.who);
+    }
+    .to_owned();
     if !holder.operation.is_empty() {
-        text.push_str(&format!(", {}", holder.operation));
+        text.push_str(&format!(": {}", holder.operation));
     }
     if !holder.info.is_empty() {
         text.push_str(&format!(" ({})", holder.info));
     }
+    text
+}
+
+fn lifetime(holder: &LockHolder, context: &Context) -> String {
     let age = span(u64::try_from(holder.age_seconds).unwrap_or(0));
-    text.push_str(&format!(", for {age} (since {})", stamp(holder.created_at)));
+    let mut text = format!("for {age}, since {}", stamp(holder.created_at));
     if let Some(last) = holder.last_activity_at {
-        text.push_str(&format!(
-            ", last heard of {}",
-            ago((context.now - last).num_seconds().max(0))
-        ));
+        let silence = (context.now - last).num_seconds().max(0);
+        text.push_str(&format!(", last heard of {}", ago(silence)));
     }
     if let Some(end) = holder.expires_at {
         text.push_str(&format!(", ends {}", when(end, context.now)));

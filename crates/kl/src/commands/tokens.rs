@@ -10,7 +10,7 @@ use protocol::tenancy::{CreateToken, CreatedToken, Token, TokenScope};
 use serde::Serialize;
 
 use super::pull::private_file;
-use super::{Context, pages};
+use super::{Context, members, pages};
 use crate::cli::{TokenCommand, TokenCreateArgs, TokenRevokeArgs};
 use crate::client::Client;
 use crate::failure::{Failure, Result};
@@ -38,11 +38,11 @@ async fn create(args: TokenCreateArgs, context: &Context) -> Result<()> {
                 args.expires
             ))
         })?;
-    let workspace = context.settings.workspace()?;
     let client = context.client()?;
+    let workspace = context.workspace(&client).await?;
     let refused = |error| Failure::from(error).context("could not make a token");
-    let principal = match args.principal {
-        Some(principal) => principal,
+    let principal = match &args.principal {
+        Some(name) => members::find(&client, &workspace, name).await?,
         None => client.get_caller().await.map_err(refused)?.principal,
     };
     // Opened first: a token that cannot be written down would be lost.
@@ -61,7 +61,7 @@ async fn create(args: TokenCreateArgs, context: &Context) -> Result<()> {
         description: args.description,
         scope: (scope != TokenScope::default()).then_some(scope),
     };
-    let made = client.create_token(workspace, &wanted).await;
+    let made = client.create_token(&workspace, &wanted).await;
     let mut created = made.map_err(|error| {
         if let Some((path, _)) = &file {
             // An empty file would look like a token.
@@ -107,10 +107,10 @@ struct View {
 }
 
 async fn list(context: &Context) -> Result<()> {
-    let workspace = context.settings.workspace()?;
     let client = context.client()?;
+    let workspace = context.workspace(&client).await?;
     let tokens = pages::all(async |cursor| {
-        let page = client.list_tokens(workspace, cursor.as_deref()).await?;
+        let page = client.list_tokens(&workspace, cursor.as_deref()).await?;
         Ok((page.tokens, page.next_cursor))
     })
     .await
@@ -161,10 +161,10 @@ async fn revoke(args: TokenRevokeArgs, context: &Context) -> Result<()> {
         ))
         .hint("run `kl token list`"));
     }
-    let workspace = context.settings.workspace()?;
-    context
-        .client()?
-        .revoke_token(workspace, id)
+    let client = context.client()?;
+    let workspace = context.workspace(&client).await?;
+    client
+        .revoke_token(&workspace, id)
         .await
         .map_err(|error| Failure::from(error).context(format!("could not revoke token {id}")))?;
     let view = Revoked { revoked: Some(id) };

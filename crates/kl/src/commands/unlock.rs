@@ -15,8 +15,8 @@ struct View {
 }
 
 pub(super) async fn run(args: UnlockArgs, context: &Context) -> Result<()> {
-    let state = context.state()?;
     let client = context.client()?;
+    let state = context.state(&client).await?;
     let holders = client
         .get_state_status(&state)
         .await

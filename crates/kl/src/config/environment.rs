@@ -9,20 +9,11 @@ use super::address::{environment_id, state_name, workspace_id};
 use super::{CredentialSource, Layer, Origin, Sourced, StateAddress, Surroundings};
 use crate::failure::{Failure, Result};
 
-const STATE_URL: &str = "KL_STATE_URL";
-const PARTS: [&str; 5] = [
-    "KL_SERVER",
-    "KL_API_URL",
-    "KL_WORKSPACE",
-    "KL_ENVIRONMENT",
-    "KL_STATE",
-];
-
 /// # Errors
 /// Usage failures that name the variable.
 pub(super) fn read(surroundings: &Surroundings) -> Result<Layer> {
     let reader = Reader(surroundings);
-    let mut layer = Layer {
+    let layer = Layer {
         server: match reader.parsed("KL_SERVER")? {
             Some(server) => Some(server),
             None => reader.parsed("KL_API_URL")?,
@@ -40,19 +31,10 @@ pub(super) fn read(surroundings: &Surroundings) -> Result<Layer> {
             None => reader.parsed("KL_IAC_BIN")?,
         },
     };
-    if let Some(address) = reader.parsed::<StateAddress>(STATE_URL)? {
-        if let Some(part) = PARTS
-            .into_iter()
-            .find(|name| surroundings.variable(name).is_some())
-        {
-            return Err(Failure::usage(format!(
-                "{STATE_URL} and {part} are both set and may name two different things"
-            ))
-            .hint(format!("run `unset {part}`")));
-        }
-        layer = Layer::of_state(address.value, &address.origin).over(layer);
+    match reader.parsed::<StateAddress>("KL_STATE_URL")? {
+        Some(address) => layer.and(Layer::of_state(address.value, &address.origin)),
+        None => Ok(layer),
     }
-    Ok(layer)
 }
 
 struct Reader<'a>(&'a Surroundings);

@@ -32,6 +32,7 @@ pub(crate) use self::resolve::{Asked, resolve};
 pub(crate) use self::settings::Settings;
 pub(crate) use self::state_ref::StateRef;
 use self::values::{Confirm, Fallback, Protocol, Span};
+use crate::failure::{Failure, Result};
 
 /// What the process was started in: read once in `main`, so that resolving is a plain function.
 #[derive(Debug, Clone)]
@@ -124,6 +125,30 @@ impl Layer {
             fallback: self.fallback.or(weaker.fallback),
             iac_binary: self.iac_binary.or(weaker.iac_binary),
         }
+    }
+
+    /// Puts two things said in one source together. They may overlap, but not contradict each other.
+    fn and(self, other: Self) -> Result<Self> {
+        fn same<T: PartialEq>(
+            first: &Option<Sourced<T>>,
+            second: &Option<Sourced<T>>,
+            what: &str,
+        ) -> Result<()> {
+            match (first, second) {
+                (Some(first), Some(second)) if first.value != second.value => {
+                    Err(Failure::usage(format!(
+                        "{} and {} name two different {what}s",
+                        first.origin, second.origin
+                    )))
+                }
+                _ => Ok(()),
+            }
+        }
+        same(&self.server, &other.server, "server")?;
+        same(&self.workspace, &other.workspace, "workspace")?;
+        same(&self.environment, &other.environment, "environment")?;
+        same(&self.state, &other.state, "state")?;
+        Ok(other.over(self))
     }
 
     /// Whether where to go and how to prove who is asking are both known.

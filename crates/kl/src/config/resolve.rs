@@ -10,7 +10,7 @@ use super::{
     CredentialSource, Layer, Origin, Server, Settings, Sourced, StateAddress, StateRef,
     Surroundings, environment, file, terraform,
 };
-use crate::failure::{Failure, Result};
+use crate::failure::Result;
 
 /// What the command line says about where to go. Values are parsed already.
 #[derive(Debug, Clone, Default)]
@@ -66,14 +66,11 @@ fn from_command_line(asked: Asked, surroundings: &Surroundings) -> Result<Layer>
         ..Layer::default()
     };
     if let Some(address) = asked.state_url {
-        layer = agreed(
-            layer,
-            Layer::of_state(address, &Origin::Flag("--state-url")),
-        )?;
+        layer = layer.and(Layer::of_state(address, &Origin::Flag("--state-url")))?;
     }
     match asked.argument {
         None => Ok(layer),
-        Some(StateRef::Url(address)) => agreed(layer, Layer::of_state(address, &Origin::Argument)),
+        Some(StateRef::Url(address)) => layer.and(Layer::of_state(address, &Origin::Argument)),
         Some(StateRef::Path {
             workspace,
             environment,
@@ -85,37 +82,13 @@ fn from_command_line(asked: Asked, surroundings: &Surroundings) -> Result<Layer>
                 workspace: workspace.map(|value| Sourced::new(value, Origin::Argument)),
                 ..Layer::default()
             };
-            agreed(layer, named)
+            layer.and(named)
         }
     }
 }
 
 fn flag<T>(value: Option<T>, name: &'static str) -> Option<Sourced<T>> {
     value.map(|value| Sourced::new(value, Origin::Flag(name)))
-}
-
-/// Puts two halves of one command line together. They may overlap, but not contradict each other.
-fn agreed(first: Layer, second: Layer) -> Result<Layer> {
-    fn same<T: PartialEq>(
-        first: &Option<Sourced<T>>,
-        second: &Option<Sourced<T>>,
-        what: &str,
-    ) -> Result<()> {
-        match (first, second) {
-            (Some(first), Some(second)) if first.value != second.value => {
-                Err(Failure::usage(format!(
-                    "{} and {} name two different {what}s",
-                    first.origin, second.origin
-                )))
-            }
-            _ => Ok(()),
-        }
-    }
-    same(&first.server, &second.server, "server")?;
-    same(&first.workspace, &second.workspace, "workspace")?;
-    same(&first.environment, &second.environment, "environment")?;
-    same(&first.state, &second.state, "state")?;
-    Ok(second.over(first))
 }
 
 fn settle(layer: Layer, mut notes: Vec<String>) -> Settings {

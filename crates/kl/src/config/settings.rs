@@ -3,7 +3,7 @@
 use protocol::{EnvironmentId, StateName, WorkspaceId};
 
 use super::values::{Confirm, Fallback, Protocol, Span};
-use super::{CredentialSource, Server, Sourced, StateAddress};
+use super::{CredentialSource, Server, Sourced};
 use crate::failure::{Failure, Result};
 
 /// Every setting with its origin. What has no default is `None` until somebody says it.
@@ -28,6 +28,7 @@ impl Settings {
         self.need(self.server.as_ref(), "server")
     }
 
+    /// The workspace where it has to be configured: everywhere else the token's own will do.
     pub(crate) fn workspace(&self) -> Result<&WorkspaceId> {
         self.need(self.workspace.as_ref(), "workspace")
     }
@@ -36,13 +37,8 @@ impl Settings {
         self.need(self.environment.as_ref(), "environment")
     }
 
-    pub(crate) fn state(&self) -> Result<StateAddress> {
-        Ok(StateAddress {
-            server: self.server()?.clone(),
-            workspace: self.workspace()?.clone(),
-            environment: self.environment()?.clone(),
-            state: self.need(self.state.as_ref(), "state")?.clone(),
-        })
+    pub(crate) fn state(&self) -> Result<&StateName> {
+        self.need(self.state.as_ref(), "state")
     }
 
     /// A setting that the command cannot do without. What was found and was of no use is told as

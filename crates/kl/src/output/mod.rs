@@ -121,11 +121,8 @@ impl Printer {
     /// A usage failure when there is no terminal to ask on.
     pub(crate) fn confirm(&self, question: &str) -> Result<bool> {
         if !io::stdin().is_terminal() {
-            return Err(Failure::usage(format!(
-                "{} — and there is no terminal to ask on",
-                plain(question)
-            ))
-            .hint("add `--yes` to do it without being asked"));
+            return Err(Failure::usage(format!("no terminal to ask on: {question}"))
+                .hint("add `--yes` to do it without being asked"));
         }
         self.stderr(&format!(
             "{} Only `yes` is taken for yes: ",

@@ -1,52 +1,108 @@
-//! A progress bar for transfers that take a while.
+//! Showing that something takes a while: a bar for transfers, a spinner for waiting.
+//!
+//! Nothing is shown for what is over within half a second, and nothing moves where stderr is no
+//! terminal; there a transfer that takes longer gets one plain line.
 
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use tokio::task::JoinHandle;
 
 use super::Printer;
 
-/// Anything faster than this needs no bar; a bar that flashes up and is gone only distracts.
+/// Anything faster needs no bar; a bar that flashes up and is gone only distracts.
 const WORTH_SHOWING: Duration = Duration::from_millis(500);
+/// Often enough to look alive, seldom enough for a slow terminal.
+const TICK: Duration = Duration::from_millis(100);
 
-/// The bytes moved so far. Draws on stderr, and only on a terminal.
-pub(crate) struct Progress {
+/// Something under way. Clones show the same thing; it is cleared when it is finished or when the
+/// last clone goes.
+#[derive(Debug, Clone)]
+pub(crate) struct Progress(Arc<Shown>);
+
+#[derive(Debug)]
+struct Shown {
     bar: ProgressBar,
-    started: Instant,
-    /// Not drawn yet, and to be drawn when it takes long.
-    pending: bool,
+    reveal: Option<JoinHandle<()>>,
 }
 
 impl Progress {
-    /// Starts counting. `total` is the size in bytes where it is known.
-    pub(crate) fn start(printer: Printer, what: &'static str, total: Option<u64>) -> Self {
-        let bar = ProgressBar::with_draw_target(total, ProgressDrawTarget::hidden());
+    /// A transfer. `total` is its size in bytes where it is known.
+    pub(crate) fn transfer(printer: Printer, what: &'static str, total: Option<u64>) -> Self {
         let template = match total {
             Some(_) => "{msg} [{bar:30}] {bytes} of {total_bytes}, {eta} left",
             None => "{msg} {spinner} {bytes}",
         };
-        if let Ok(style) = ProgressStyle::with_template(template) {
-            bar.set_style(style.progress_chars("=> "));
-        }
-        bar.set_message(what);
-        Self {
-            bar,
-            started: Instant::now(),
-            pending: printer.is_live(),
-        }
+        let line = match total {
+            Some(bytes) => format!("{what} {bytes} bytes"),
+            None => what.to_owned(),
+        };
+        let bar = hidden(total, template).with_message(what);
+        Self::reveal_later(printer, bar, Some(line))
     }
 
-    pub(crate) fn advance(&mut self, bytes: usize) {
-        if self.pending && self.started.elapsed() >= WORTH_SHOWING {
-            self.bar.set_draw_target(ProgressDrawTarget::stderr());
-            self.pending = false;
-        }
-        self.bar.inc(u64::try_from(bytes).unwrap_or(u64::MAX));
+    /// Waiting for an answer.
+    pub(crate) fn waiting(printer: Printer, whom: &str) -> Self {
+        let bar = hidden(None, "{spinner} waiting for {msg}").with_message(whom.to_owned());
+        Self::reveal_later(printer, bar, None)
+    }
+
+    fn reveal_later(printer: Printer, bar: ProgressBar, line: Option<String>) -> Self {
+        let reveal = if printer.is_live() {
+            let bar = bar.clone();
+            Some(tokio::spawn(async move {
+                tokio::time::sleep(WORTH_SHOWING).await;
+                bar.set_draw_target(ProgressDrawTarget::stderr());
+                bar.enable_steady_tick(TICK);
+            }))
+        } else {
+            line.map(|line| {
+                tokio::spawn(async move {
+                    tokio::time::sleep(WORTH_SHOWING).await;
+                    printer.note(&line);
+                })
+            })
+        };
+        Self(Arc::new(Shown { bar, reveal }))
+    }
+
+    /// So many bytes more have gone through.
+    pub(crate) fn advance(&self, bytes: usize) {
+        self.0.bar.inc(u64::try_from(bytes).unwrap_or(u64::MAX));
+    }
+
+    /// Everything is through, and the other side is at work on it.
+    pub(crate) fn sent(&self) {
+        self.0.bar.set_message("sent, waiting");
+    }
+
+    /// Takes it off the screen, whoever else still holds on to it.
+    pub(crate) fn finish(&self) {
+        self.0.end();
     }
 }
 
-impl Drop for Progress {
-    fn drop(&mut self) {
+impl Shown {
+    fn end(&self) {
+        if let Some(reveal) = &self.reveal {
+            reveal.abort();
+        }
         self.bar.finish_and_clear();
     }
+}
+
+impl Drop for Shown {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+fn hidden(total: Option<u64>, template: &str) -> ProgressBar {
+    let bar = ProgressBar::with_draw_target(total, ProgressDrawTarget::hidden());
+    // A template is a constant of this file; should one be wrong, the default style does.
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        bar.set_style(style.progress_chars("=> "));
+    }
+    bar
 }

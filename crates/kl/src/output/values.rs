@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 use super::plain;
 
 /// What the server puts in the place of a sensitive value.
-const MASK: &str = "(sensitive)";
+pub(crate) const MASK: &str = "(sensitive)";
 /// How Terraform shows it.
 const MASKED: &str = "(sensitive value)";
 /// Deeper than this the value is shown on one line, as it came.

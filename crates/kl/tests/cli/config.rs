@@ -132,7 +132,11 @@ fn two_names_for_one_thing_on_one_level_are_refused() {
         .variable("KL_STATE", "two")
         .kl(&["config"])
         .expect(2)
-        .says("KL_STATE_URL and KL_STATE");
+        .says("environment KL_STATE and environment KL_STATE_URL name two different states");
+    let agreeing = Sealed::new()
+        .variable("KL_STATE_URL", URL)
+        .variable("KL_STATE", "prod");
+    assert_eq!(agreeing.setting("state", &[]).0, "prod");
 }
 
 #[test]

@@ -71,6 +71,12 @@ fn help_has_an_example_for_every_command_and_fits_80_columns() {
         "token create",
         "token list",
         "token revoke",
+        "member list",
+        "member create",
+        "member set",
+        "member remove",
+        "audit",
+        "undelete",
         "completions",
         "version",
     ] {

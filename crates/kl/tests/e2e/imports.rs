@@ -191,3 +191,17 @@ fn a_state_that_was_never_written_is_said_to_be_so() {
         project.kl(arguments).expect(1).says(&project.state);
     }
 }
+
+#[test]
+#[ignore = "needs cargo xtask stack"]
+fn a_deleted_state_comes_back_whole() {
+    let project = Project::with_token(&stack("ADMIN_TOKEN"));
+    project.import(document(1, LINEAGE, &["a"]));
+    assert_eq!(project.request("DELETE", &project.url(), Vec::new()).0, 200);
+    project.kl(&["pull"]).expect(1);
+    project.kl(&["undelete"]).expect(0);
+    assert_eq!(
+        project.kl(&["pull"]).expect(0).stdout(),
+        document(1, LINEAGE, &["a"])
+    );
+}

@@ -112,6 +112,54 @@ fn a_token_goes_to_a_private_file_and_a_leaked_one_ends_by_itself() {
     ends(&user);
 }
 
+#[test]
+#[ignore = "needs cargo xtask stack"]
+fn a_member_gets_a_token_and_loses_its_grants() {
+    let admin = Project::with_token(&stack("ADMIN_TOKEN"));
+    let name = format!("ci-{}", admin.state);
+    let grant = format!("reader@{}", stack("ENV"));
+    let made = admin.json(&["member", "create", &name, "--service", "--grant", &grant]);
+    assert_eq!(made["kind"], "service");
+    let token = admin
+        .kl(&["token", "create", "--principal", &name, "--expires", "1d"])
+        .expect(0)
+        .stdout();
+    let service = Project::with_token(token.trim());
+    service.kl(&["list"]).expect(0);
+    service.kl(&["token", "list"]).expect(5);
+
+    let set = admin.json(&[
+        "member", "set", &name, "--grant", "viewer", "--grant", &grant,
+    ]);
+    assert_eq!(set["grants"].as_array().unwrap().len(), 2);
+    let table = admin.kl(&["member", "list"]).expect(0).stdout();
+    assert!(table.contains(&name), "{table}");
+    admin.kl(&["member", "remove", &name]).expect(0);
+    assert_eq!(service.json(&["whoami"])["grants"], serde_json::json!([]));
+    admin
+        .kl(&["member", "remove", "nobody"])
+        .expect(1)
+        .says("kl member list");
+
+    let log = admin.kl(&["audit", "--limit", "0"]).expect(0).stdout();
+    assert!(log.contains("member.create"), "{log}");
+}
+
+#[test]
+#[ignore = "needs cargo xtask stack"]
+fn the_workspace_need_not_be_named() {
+    let project = Project::new();
+    std::fs::remove_file(project.path(".kl.toml")).unwrap();
+    let done = project
+        .kl_command(&["init", "--state", "found-by-its-token"])
+        .args(["--server", &stack("URL"), "--environment", &stack("ENV")])
+        .output()
+        .unwrap();
+    assert!(done.status.success(), "{done:?}");
+    let config = std::fs::read_to_string(project.path(".kl.toml")).unwrap();
+    assert!(config.contains(&stack("WORKSPACE")), "{config}");
+}
+
 /// Revocation counts everywhere within five seconds.
 #[track_caller]
 fn ends(user: &Project) {

@@ -27,6 +27,11 @@ impl Stack {
     pub(crate) fn variables(&self) -> Vec<(&'static str, String)> {
         let tenancy = &self.tenancy;
         let mut variables = vec![
+            // What `kl` itself reads, so that it works in a shell of the stack.
+            ("KL_SERVER", self.url().to_owned()),
+            ("KL_WORKSPACE", tenancy.workspace.clone()),
+            ("KL_ENVIRONMENT", tenancy.environment.clone()),
+            ("KL_TOKEN", tenancy.writer_token.clone()),
             ("KL_STACK_URL", self.url().to_owned()),
             (
                 "KL_STACK_REPLICA_URLS",

@@ -240,7 +240,7 @@ pub(super) async fn get_resource(
             let shown = if show_sensitive {
                 attributes.to_vec()
             } else {
-                mask(attributes, paths)?
+                mask(attributes, paths)
             };
             Some(render::raw(&shown, "attributes")?)
         }

@@ -2,70 +2,163 @@
 //!
 //! `sensitive_attributes` holds paths of steps `{"type":"get_attr","value":"name"}` and
 //! `{"type":"index","value":{"value":"k","type":"string"}}`. Whatever a path meets, and everything beneath, is replaced.
-//! A path that cannot be read hides everything: of unknown sensitivity is not insensitive.
+//! What cannot be read hides everything there: of unknown sensitivity is not insensitive.
+//!
+//! The rest stays the bytes it was. Values are not read, because some cannot be: Terraform lets lone surrogates and any
+//! depth pass, and numbers have more digits than a float.
 
-use serde::Deserialize;
+use std::fmt;
+
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::Value;
+use serde_json::value::RawValue;
 
-use super::render::unshowable;
-use crate::error::ApiError;
+/// What stands in place of a sensitive value, as JSON.
+const MASK: &str = "\"(sensitive)\"";
+/// Longer paths hide everything from here on. No provider has a schema that deep, and each step costs stack.
+const LONGEST_PATH: usize = 128;
 
-/// What stands in place of a sensitive value.
-const MASK: &str = "(sensitive)";
-
-#[derive(Deserialize)]
+#[derive(serde::Deserialize)]
 struct Step {
     #[serde(rename = "type")]
     kind: String,
     value: Value,
 }
 
-/// The attributes with every value at one of the paths replaced. Numbers keep their digits only as far as JSON values
-/// do, which is why this is for people; documents go out as they are.
-pub(super) fn mask(attributes: &[u8], paths: &[u8]) -> Result<Vec<u8>, ApiError> {
-    let Ok(paths) = serde_json::from_slice::<Vec<Vec<Step>>>(paths) else {
-        return Ok(format!("{MASK:?}").into_bytes());
+/// The attributes with every value at one of the paths replaced.
+pub(super) fn mask(attributes: &[u8], paths: &[u8]) -> Vec<u8> {
+    let mut shown = String::new();
+    let (Ok(attributes), Ok(paths)) = (
+        serde_json::from_slice::<&RawValue>(attributes),
+        serde_json::from_slice::<Vec<Vec<Step>>>(paths),
+    ) else {
+        return MASK.into();
     };
-    if paths.is_empty() {
-        return Ok(attributes.to_vec());
+    let paths: Vec<&[Step]> = paths.iter().map(Vec::as_slice).collect();
+    if paths.iter().any(|path| path.len() > LONGEST_PATH) {
+        return MASK.into();
     }
-    // Terraform keeps lone surrogates and numbers of any size, which this reader does not take: hidden whole.
-    let Ok(mut value) = serde_json::from_slice::<Value>(attributes) else {
-        return Ok(format!("{MASK:?}").into_bytes());
-    };
-    for path in &paths {
-        hide(&mut value, path);
-    }
-    serde_json::to_vec(&value).map_err(|_| unshowable("attributes"))
+    push_masked(&mut shown, attributes, &paths);
+    shown.into_bytes()
 }
 
-fn hide(value: &mut Value, path: &[Step]) {
-    let Some((step, rest)) = path.split_first() else {
-        if !value.is_null() {
-            *value = Value::from(MASK);
+fn push_masked(shown: &mut String, value: &RawValue, paths: &[&[Step]]) {
+    let raw = value.get();
+    if paths.is_empty() || raw == "null" {
+        shown.push_str(raw);
+    } else if raw.starts_with('{') {
+        match (
+            serde_json::from_str::<Members<'_>>(raw),
+            steps(paths, Step::name),
+        ) {
+            (Ok(members), Some(steps)) => push_object(shown, &members, &steps),
+            _ => shown.push_str(MASK),
         }
-        return;
-    };
-    let key = if step.kind == "index" {
-        step.value.get("value")
+    } else if raw.starts_with('[') {
+        match (
+            serde_json::from_str::<Vec<&RawValue>>(raw),
+            steps(paths, Step::index),
+        ) {
+            (Ok(items), Some(steps)) => push_array(shown, &items, &steps),
+            // An element of a set has no key of its own, so the whole set is hidden.
+            _ => shown.push_str(MASK),
+        }
     } else {
-        Some(&step.value)
-    };
-    let next = match (value, key) {
-        (Value::Object(members), Some(Value::String(name))) => members.get_mut(name),
-        (Value::Array(items), Some(Value::Number(index))) => index
-            .as_u64()
-            .and_then(|index| items.get_mut(usize::try_from(index).ok()?)),
-        // An element of a set has no key of its own, so the whole set is hidden.
-        (other, _) => {
-            if !other.is_null() {
-                *other = Value::from(MASK);
-            }
-            return;
+        shown.push_str(MASK);
+    }
+}
+
+fn push_object(shown: &mut String, members: &Members<'_>, steps: &[(&str, &[Step])]) {
+    shown.push('{');
+    for (place, (name, value)) in members.0.iter().enumerate() {
+        if place > 0 {
+            shown.push(',');
         }
-    };
-    if let Some(next) = next {
-        hide(next, rest);
+        shown.push_str(name.get());
+        shown.push(':');
+        // A name that is no text cannot be one that a path spells.
+        let text: Option<String> = serde_json::from_str(name.get()).ok();
+        let below = rest_of(steps, |step| Some(*step) == text.as_deref());
+        push_masked(shown, value, &below);
+    }
+    shown.push('}');
+}
+
+fn push_array(shown: &mut String, items: &[&RawValue], steps: &[(usize, &[Step])]) {
+    shown.push('[');
+    for (place, value) in items.iter().enumerate() {
+        if place > 0 {
+            shown.push(',');
+        }
+        push_masked(shown, value, &rest_of(steps, |step| *step == place));
+    }
+    shown.push(']');
+}
+
+/// The first step of every path with what follows it; `None` when one ends here or goes another way than `read` can.
+fn steps<'a, T>(
+    paths: &[&'a [Step]],
+    read: fn(&'a Step) -> Option<T>,
+) -> Option<Vec<(T, &'a [Step])>> {
+    paths
+        .iter()
+        .map(|path| {
+            let (first, rest) = path.split_first()?;
+            Some((read(first)?, rest))
+        })
+        .collect()
+}
+
+fn rest_of<'a, T>(steps: &[(T, &'a [Step])], is_here: impl Fn(&T) -> bool) -> Vec<&'a [Step]> {
+    steps
+        .iter()
+        .filter(|(step, _)| is_here(step))
+        .map(|(_, rest)| *rest)
+        .collect()
+}
+
+impl Step {
+    fn key(&self) -> Option<&Value> {
+        if self.kind == "index" {
+            self.value.get("value")
+        } else {
+            Some(&self.value)
+        }
+    }
+
+    fn name(&self) -> Option<&str> {
+        self.key()?.as_str()
+    }
+
+    fn index(&self) -> Option<usize> {
+        usize::try_from(self.key()?.as_u64()?).ok()
+    }
+}
+
+/// The members of an object in their order, names and values as they stand.
+struct Members<'a>(Vec<(&'a RawValue, &'a RawValue)>);
+
+impl<'de> Deserialize<'de> for Members<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct InOrder;
+
+        impl<'de> Visitor<'de> for InOrder {
+            type Value = Members<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut members = Vec::new();
+                while let Some(member) = map.next_entry()? {
+                    members.push(member);
+                }
+                Ok(Members(members))
+            }
+        }
+
+        deserializer.deserialize_map(InOrder)
     }
 }
 
@@ -74,7 +167,7 @@ mod tests {
     use super::*;
 
     fn masked(attributes: &str, paths: &str) -> String {
-        String::from_utf8(mask(attributes.as_bytes(), paths.as_bytes()).unwrap()).unwrap()
+        String::from_utf8(mask(attributes.as_bytes(), paths.as_bytes())).unwrap()
     }
 
     #[test]
@@ -91,6 +184,9 @@ mod tests {
             masked(attributes, deep),
             r#"{"a":{"b":[{"c":"x"},{"c":"(sensitive)"}]},"d":1}"#
         );
+        let below = r#"{"type":"get_attr","value":"b"}"#;
+        let both = format!("[[{attr},{below}],[{attr}]]");
+        assert_eq!(masked(attributes, &both), r#"{"a":"(sensitive)","d":1}"#);
     }
 
     #[test]
@@ -100,11 +196,35 @@ mod tests {
         assert_eq!(masked(r#"{"a":["x"]}"#, set), r#"{"a":"(sensitive)"}"#);
         assert_eq!(masked(r#"{"a":null}"#, set), r#"{"a":null}"#);
         assert_eq!(masked(r#"{"n":1.50}"#, "[]"), r#"{"n":1.50}"#);
-        let lone = r#"{"a":"x","b":"\ud800"}"#;
-        assert_eq!(masked(lone, "[]"), lone);
+        let step = r#"{"type":"get_attr","value":"a"}"#;
+        let endless = format!("[[{}]]", vec![step; LONGEST_PATH + 1].join(","));
+        assert_eq!(masked(r#"{"a":"x"}"#, &endless), r#""(sensitive)""#);
+    }
+
+    #[test]
+    fn the_rest_keeps_its_bytes_whatever_they_are() {
+        let path = r#"[[{"type":"get_attr","value":"s"}]]"#;
+        let deep = format!("{}1{}", "[".repeat(2_000), "]".repeat(2_000));
+        for value in [
+            "\"\\ud800\"",
+            "\"a\\u0000b\"",
+            "1e400",
+            "9007199254740993",
+            "1.50",
+            deep.as_str(),
+        ] {
+            assert_eq!(
+                masked(
+                    &format!(r#"{{"\ud800":{value},"s":"x","k":{value}}}"#),
+                    path
+                ),
+                format!(r#"{{"\ud800":{value},"s":"(sensitive)","k":{value}}}"#)
+            );
+        }
+        // A name written twice is hidden twice, in any spelling.
         assert_eq!(
-            masked(lone, r#"[[{"type":"get_attr","value":"a"}]]"#),
-            r#""(sensitive)""#
+            masked(r#"{"s":1,"\u0073":2}"#, path),
+            r#"{"s":"(sensitive)","\u0073":"(sensitive)"}"#
         );
     }
 }
