@@ -1,8 +1,5 @@
 //! Locks: who holds, who is told what, and what ends a lock.
 
-use std::time::Duration;
-
-use futures::future::join_all;
 use protocol::{Code, Role};
 use serde_json::json;
 
@@ -15,7 +12,7 @@ const B: &str = "bbbbbbbb-0000-4000-8000-000000000002";
 
 /// What every client must find in a conflict, or it does not wait.
 #[track_caller]
-fn names_the_holder(reply: Reply, id: &str) {
+pub(super) fn names_the_holder(reply: Reply, id: &str) {
     assert_eq!(reply.header("content-type"), Some("application/json"));
     names_the_holder_on_any_lane(reply, id);
 }
@@ -120,81 +117,6 @@ async fn whoever_meets_a_lock_is_told_its_holder_on_every_replica() {
     }
 }
 
-/// S03, without the client's waiting: however many poll, each is told "locked", and the holder is not slowed down.
-#[tokio::test(flavor = "multi_thread")]
-async fn many_waiters_are_all_told_that_the_state_is_locked() {
-    let stage = Stage::start_with(Setup {
-        acquire_timeout: Duration::from_secs(10),
-        ..Setup::default()
-    })
-    .await;
-    let (ann, bob) = (stage.writer().await, stage.writer().await);
-    ann.lock("prod", A).await.ok();
-    for _ in 0..3 {
-        let polls = (0..50).map(|n| {
-            let bob = bob.clone();
-            async move { bob.lock("prod", &format!("waiter-{n}")).await }
-        });
-        let (replies, write) = tokio::join!(
-            join_all(polls),
-            ann.write_under("prod", A, Doc::new(1).bytes())
-        );
-        write.ok();
-        for reply in replies {
-            names_the_holder(reply, A);
-        }
-    }
-    ann.unlock("prod", A).await.ok();
-    for n in 0..50 {
-        let id = format!("waiter-{n}");
-        bob.lock("prod", &id).await.ok();
-        bob.unlock("prod", &id).await.ok();
-    }
-}
-
-/// S04.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_new_or_held_state_blocks_no_other() {
-    let stage = Stage::start().await;
-    let ann = stage.writer().await;
-    let workspace = stage.app.workspace("other").await;
-    let environment = workspace.environment("prod").await;
-    let elsewhere = |method: &str, name: &str| {
-        let path = format!("/v1/states/{}/{environment}/{name}", workspace.id);
-        stage
-            .app
-            .request(method, &path)
-            .bearer_auth(&workspace.token)
-    };
-    ann.lock("default", A).await.ok();
-    Reply::of(elsewhere("LOCK", "default").json(&lock_info(A)))
-        .await
-        .ok();
-
-    // Somebody creates a state and does not come to an end.
-    let mut paused = stage.app.database.owner().begin().await.unwrap();
-    sqlx::query("INSERT INTO states (workspace_id, id, environment_id, name) VALUES ($1, gen_random_uuid(), $2, 'new')")
-        .bind(&stage.workspace)
-        .bind(&stage.environment)
-        .execute(&mut *paused)
-        .await
-        .unwrap();
-    let rest = async {
-        ann.lock("other", B).await.ok();
-        Reply::of(elsewhere("LOCK", "any").json(&lock_info(B)))
-            .await
-            .ok();
-        Reply::of(elsewhere("POST", "new").body(Doc::new(1).bytes()))
-            .await
-            .ok();
-    };
-    tokio::time::timeout(Duration::from_secs(20), rest)
-        .await
-        .expect("nothing waits for the paused creation");
-    paused.rollback().await.unwrap();
-    ann.lock("new", A).await.ok();
-}
-
 /// S05, what is left when a client was killed.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_abandoned_lock_stays_shows_its_age_and_can_be_broken() {
@@ -284,44 +206,6 @@ async fn a_quiet_lock_does_not_vanish_and_a_limited_one_only_when_it_is_surely_d
     ann.write_under("prod", id, Doc::new(2).bytes()).await.ok();
     ann.unlock("prod", id).await.ok();
     assert_eq!(bob.status("prod").await.holders[0].lock_id, B);
-}
-
-/// S07, with fewer rounds.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_race_for_a_lock_has_exactly_one_winner() {
-    let stage = Stage::start_with(Setup {
-        replicas: 2,
-        acquire_timeout: Duration::from_secs(20),
-        ..Setup::default()
-    })
-    .await;
-    let ann = stage.writer().await;
-    for round in 0..4 {
-        let racers = (0..100).map(|n| {
-            let ann = ann.on(n % 2);
-            async move {
-                (
-                    format!("r{round}-{n}"),
-                    ann.lock("prod", &format!("r{round}-{n}")).await,
-                )
-            }
-        });
-        let (won, lost): (Vec<_>, Vec<_>) = join_all(racers)
-            .await
-            .into_iter()
-            .partition(|(_, reply)| reply.status == 200);
-        let [(winner, _)] = &won[..] else {
-            panic!("{} winners in round {round}", won.len());
-        };
-        for (_, reply) in lost {
-            names_the_holder(reply, winner);
-        }
-        ann.unlock("prod", winner).await.ok();
-    }
-    let rising = stage.count(
-        "SELECT count(*) FROM (SELECT token, lag(token) OVER (ORDER BY created_at) AS before FROM reservations) t WHERE token <= before",
-    );
-    assert_eq!(rising.await, 0, "tokens rise with every grant");
 }
 
 /// S08 on the http lane.
@@ -433,36 +317,6 @@ async fn only_the_holder_with_exactly_its_id_writes() {
     // Other parameters do not matter, nor their order.
     ann.write(&format!("prod?ID={A}&team=a"), six()).await.ok();
     assert!(!ann.versions("prod").await[2].unlocked);
-}
-
-/// Traps 3 and 4: what Terraform re-sends when an answer was lost.
-#[tokio::test(flavor = "multi_thread")]
-async fn whatever_is_sent_again_is_done_once() {
-    let stage = Stage::start().await;
-    let (ann, bob) = (stage.writer().await, stage.writer().await);
-    for _ in 0..3 {
-        ann.lock("prod", A).await.ok();
-    }
-    for _ in 0..3 {
-        ann.write_under("prod", A, Doc::new(1).bytes()).await.ok();
-    }
-    // The same ID from somebody else is not the same lock.
-    names_the_holder(bob.lock("prod", A).await, A);
-    for _ in 0..3 {
-        ann.unlock("prod", A).await.ok();
-    }
-    assert_eq!(ann.versions("prod").await.len(), 1);
-    assert_eq!(stage.count("SELECT count(*) FROM reservations").await, 1);
-    // A LOCK that was under way while its lock ended is a delayed duplicate, whoever sends it.
-    ann.lock("prod", A).await.refused(Code::LockEnded);
-    bob.lock("prod", A).await.refused(Code::LockEnded);
-    bob.lock("prod", B).await.ok();
-    ann.unlock("prod", "never-seen")
-        .await
-        .refused(Code::LockIdMismatch);
-    let readable = lock_info(&format!("{B} OperationTypeApply by bob@ci"));
-    bob.send_json("UNLOCK", "prod", readable).await.ok();
-    assert!(bob.status("prod").await.holders.is_empty());
 }
 
 /// The other forms of LOCK and UNLOCK, for edges that let only usual methods through.

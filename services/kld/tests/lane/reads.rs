@@ -7,7 +7,7 @@ use protocol::{Code, Role};
 use serde_json::json;
 use store::testing::Wire;
 
-use super::documents::{Doc, case};
+use super::documents::{Doc, case, shared};
 use super::stage::{Client, Reply, Stage};
 use crate::harness::Setup;
 
@@ -139,6 +139,15 @@ async fn a_row_damaged_before_its_version_was_ever_read_is_noticed() {
         restore(&stage).await;
     }
     assert!(boss.read("prod").await.ok().body == Doc::new(3).bytes());
+
+    let checks = shared("corpus/states/092-eks-checks-only.tfstate");
+    boss.write("checks", checks.clone()).await.ok();
+    boss.write_locked("checks", Doc::new(400).bytes()).await;
+    boss.roll_back("checks", 1).await.ok();
+    let damage = "UPDATE header_parts SET body = convert_to(replace(convert_from(body, 'UTF8'), 'unknown', 'unknowm'), 'UTF8')";
+    assert!(stage.tamper(damage).await > 0);
+    let found = read_whole(&boss, "checks").await;
+    assert!(found.is_none_or(|(status, _)| status == 500));
 }
 
 /// S22: the kept bytes of a version are gone, altered, or another version's.

@@ -1,120 +1,15 @@
-//! The real terraform against real replicas. It must be on the path: what it does is the contract.
+//! The real terraform against real replicas.
 
-use std::path::Path;
-use std::process::Stdio;
 use std::time::Duration;
 
 use protocol::{Code, Role};
 use serde_json::json;
 use store::testing::Wire;
-use tempfile::TempDir;
-use tokio::process::{Child, Command};
 
 use super::documents::{Doc, case};
-use super::stage::{Client, Stage};
+use super::stage::Stage;
+use super::terraform::Module;
 use crate::harness::Setup;
-
-/// A root module whose state is in the service.
-struct Module {
-    directory: TempDir,
-    url: String,
-    token: String,
-}
-
-/// How a run ended.
-struct Run {
-    success: bool,
-    text: String,
-}
-
-impl Module {
-    /// Written and initialised.
-    async fn new(client: &Client<'_>, name: &str, configuration: &str) -> Self {
-        let directory = tempfile::tempdir().unwrap();
-        let module = Self {
-            directory,
-            url: client.url(name),
-            token: client.token.clone(),
-        };
-        module.configure(configuration);
-        module.run(&["init", "-input=false"]).await.ok();
-        module
-    }
-
-    fn configure(&self, configuration: &str) {
-        let text = format!("terraform {{\n  backend \"http\" {{}}\n}}\n{configuration}\n");
-        std::fs::write(self.directory.path().join("main.tf"), text).unwrap();
-    }
-
-    fn path(&self) -> &Path {
-        self.directory.path()
-    }
-
-    fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new("terraform");
-        command
-            .args(arguments)
-            .current_dir(self.path())
-            .env_remove("TF_CLI_CONFIG_FILE")
-            .env("CHECKPOINT_DISABLE", "1")
-            .env("TF_IN_AUTOMATION", "1")
-            .env("TF_CLI_ARGS", "-no-color")
-            .env("TF_HTTP_ADDRESS", &self.url)
-            .env("TF_HTTP_LOCK_ADDRESS", &self.url)
-            .env("TF_HTTP_UNLOCK_ADDRESS", &self.url)
-            .env("TF_HTTP_USERNAME", "kl")
-            .env("TF_HTTP_PASSWORD", &self.token)
-            // Errors that are tried again are tried at once.
-            .env("TF_HTTP_RETRY_WAIT_MIN", "0")
-            .env("TF_HTTP_RETRY_WAIT_MAX", "1")
-            .kill_on_drop(true);
-        command
-    }
-
-    async fn run(&self, arguments: &[&str]) -> Run {
-        let output = self
-            .command(arguments)
-            .stdin(Stdio::null())
-            .output()
-            .await
-            .expect("terraform is on the path");
-        Run {
-            success: output.status.success(),
-            text: format!(
-                "{}{}",
-                String::from_utf8_lossy(&output.stdout),
-                String::from_utf8_lossy(&output.stderr)
-            ),
-        }
-    }
-
-    fn start(&self, arguments: &[&str]) -> Child {
-        let mut command = self.command(arguments);
-        command
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null());
-        command.spawn().expect("terraform is on the path")
-    }
-
-    async fn apply(&self) -> Run {
-        self.run(&["apply", "-auto-approve", "-input=false"]).await
-    }
-}
-
-impl Run {
-    #[track_caller]
-    fn ok(self) -> String {
-        assert!(self.success, "{}", self.text);
-        self.text
-    }
-
-    #[track_caller]
-    fn fails(self) -> String {
-        assert!(!self.success, "{}", self.text);
-        self.text
-    }
-}
 
 const TWO: &str = r#"
 resource "terraform_data" "a" {
@@ -357,6 +252,24 @@ async fn terraform_never_takes_trouble_for_an_empty_state() {
         remote.configure(&remote_of(&remote, token, name));
         remote.run(&["plan", "-lock=false"]).await.fails();
     }
+
+    // The token has run out.
+    let expired = stage.client(Role::Maintainer).await;
+    sqlx::query("UPDATE credentials SET created_at = created_at - interval '2 days', expires_at = clock_timestamp() - interval '1 second' WHERE token_id = $1")
+        .bind(&expired.token_id)
+        .execute(stage.app.database.owner())
+        .await
+        .unwrap();
+    remote.configure(&remote_of(&remote, &expired.token, "rows"));
+    let module = Module {
+        token: expired.token.clone(),
+        ..module
+    };
+    every_reader_stops(&module, &remote, "an expired token").await;
+    let module = Module {
+        token: boss.token.clone(),
+        ..module
+    };
 
     // A row is lost.
     stage

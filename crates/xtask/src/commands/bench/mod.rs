@@ -25,7 +25,7 @@ use clap::Args;
 use tokio::process::Command;
 
 use crate::host::foreground::{self, Foreground, exit_code};
-use crate::host::workspace::{Profile, Workspace, cargo};
+use crate::host::workspace::{Profile, Workspace};
 use crate::stack::postgres::Durability;
 use crate::stack::{ObjectStorage, Stack, StackOptions};
 
@@ -152,11 +152,10 @@ pub(crate) async fn run(args: &BenchArgs) -> Result<u8> {
 
 /// Hands over to this program built optimised: some figures are measured in process, and in all of them it is the client.
 async fn run_optimised(workspace: &Workspace, filter: Option<&str>) -> Result<u8> {
-    let mut build = Command::new(cargo());
+    let mut build = workspace.cargo();
     build
         .args(["build", "--quiet", "--release", "--workspace"])
-        .args(["--bin", "kld", "--bin", "kl", "--bin", "xtask"])
-        .current_dir(workspace.root());
+        .args(["--bin", "kld", "--bin", "kl", "--bin", "xtask"]);
     foreground::run_checked(build).await?;
     let mut bench = Command::new(workspace.bin_dir(Profile::Release).join("xtask"));
     bench.arg("bench").args(filter);
