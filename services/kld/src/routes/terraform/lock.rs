@@ -51,6 +51,56 @@ pub(crate) async fn unlock_state(
     Ok(StatusCode::OK)
 }
 
+/// `LOCK`, for edges that let only usual methods through.
+#[utoipa::path(post, path = "/v1/states/{ws}/{env}/{name}/lock", tag = "terraform",
+    params(("ws" = String, Path), ("env" = String, Path), ("name" = String, Path)), request_body = LockInfo,
+    responses(
+        (status = 200, description = "the lock is held; again for the same ID"),
+        (status = 423, description = "somebody holds the state: their lock information", body = protocol::Problem),
+    ))]
+pub(crate) async fn lock_state_by_post(
+    app: State<AppState>,
+    caller: StateCaller,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<StatusCode, ApiError> {
+    lock_state(app, caller, headers, body).await
+}
+
+/// `UNLOCK`, for edges that let only usual methods through. An empty body breaks whatever Terraform lock there is.
+#[utoipa::path(post, path = "/v1/states/{ws}/{env}/{name}/unlock", tag = "terraform",
+    params(("ws" = String, Path), ("env" = String, Path), ("name" = String, Path)),
+    request_body = Option<LockInfo>,
+    responses(
+        (status = 200, description = "it is held no more"),
+        (status = 409, description = "another lock is held", body = protocol::Problem),
+    ))]
+pub(crate) async fn unlock_state_by_post(
+    app: State<AppState>,
+    caller: StateCaller,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<StatusCode, ApiError> {
+    unlock_state(app, caller, headers, body).await
+}
+
+/// `UNLOCK` at an address of its own, as the public protocol has it.
+#[utoipa::path(post, path = "/v1/state-unlock/{ws}/{env}/{name}", tag = "terraform",
+    params(("ws" = String, Path), ("env" = String, Path), ("name" = String, Path)),
+    request_body = Option<LockInfo>,
+    responses(
+        (status = 200, description = "it is held no more"),
+        (status = 409, description = "another lock is held", body = protocol::Problem),
+    ))]
+pub(crate) async fn unlock_state_apart(
+    app: State<AppState>,
+    caller: StateCaller,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<StatusCode, ApiError> {
+    unlock_state(app, caller, headers, body).await
+}
+
 /// What an UNLOCK body names. Terraform's force-unlock sends an empty one; OpenTofu's one with only the ID that its
 /// user typed, which may be the readable form of a conflict.
 fn unlock_target(body: &[u8]) -> Result<UnlockTarget, ApiError> {

@@ -16,6 +16,7 @@ use auth::{Action, Context};
 use axum::http::Method;
 use axum::routing::any;
 use engine::Caller;
+use utoipa_axum::routes;
 
 use crate::access::{EnvironmentCaller, StateCaller};
 use crate::error::ApiError;
@@ -38,7 +39,7 @@ pub(crate) fn routes() -> Vec<Route> {
             Method::GET,
             STATE,
             read,
-            any(read::read_state),
+            routes!(read::read_state),
         ),
         Route::terraform(
             "head_state",
@@ -52,14 +53,14 @@ pub(crate) fn routes() -> Vec<Route> {
             Method::POST,
             STATE,
             Action::WriteState,
-            any(write::write_state),
+            routes!(write::write_state),
         ),
         Route::terraform(
             "delete_state",
             Method::DELETE,
             STATE,
             Action::DeleteState,
-            any(write::delete_state),
+            routes!(write::delete_state),
         ),
         Route::terraform(
             "lock_state",
@@ -80,21 +81,21 @@ pub(crate) fn routes() -> Vec<Route> {
             Method::POST,
             "/v1/states/{ws}/{env}/{name}/lock",
             Action::LockState,
-            any(lock::lock_state),
+            routes!(lock::lock_state_by_post),
         ),
         Route::terraform(
             "unlock_state_by_post",
             Method::POST,
             "/v1/states/{ws}/{env}/{name}/unlock",
             Action::UnlockState,
-            any(lock::unlock_state),
+            routes!(lock::unlock_state_by_post),
         ),
         Route::terraform(
             "unlock_state_apart",
             Method::POST,
             "/v1/state-unlock/{ws}/{env}/{name}",
             Action::UnlockState,
-            any(lock::unlock_state),
+            routes!(lock::unlock_state_apart),
         ),
     ]
 }

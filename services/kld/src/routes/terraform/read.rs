@@ -27,6 +27,13 @@ const SMALLEST_TO_COMPRESS: usize = 1_024;
 const LEVEL: Compression = Compression::fast();
 
 /// `GET …/{name}`: the newest document, or for the role `outputs` one with nothing but the root outputs.
+#[utoipa::path(get, path = "/v1/states/{ws}/{env}/{name}", tag = "terraform",
+    params(("ws" = String, Path), ("env" = String, Path), ("name" = String, Path)),
+    responses(
+        (status = 200, description = "the newest document, byte for byte", content_type = "application/json"),
+        (status = 304, description = "If-None-Match names it"),
+        (status = 404, description = "nothing was ever written here", body = protocol::Problem),
+    ))]
 pub(crate) async fn read_state(
     State(app): State<AppState>,
     caller: StateCaller,

@@ -19,6 +19,15 @@ use crate::state::AppState;
 const SERVER_TIMING: HeaderName = HeaderName::from_static("server-timing");
 
 /// `POST …/{name}?ID=…`: make the body the next version.
+#[utoipa::path(post, path = "/v1/states/{ws}/{env}/{name}", tag = "terraform",
+    params(("ws" = String, Path), ("env" = String, Path), ("name" = String, Path),
+        ("ID" = Option<String>, Query, description = "the lock that the writer holds")),
+    request_body(content = String, content_type = "application/json", description = "a state document"),
+    responses(
+        (status = 200, description = "it is the newest version"),
+        (status = 409, description = "a lock, serial or lineage stands against it", body = protocol::Problem),
+        (status = 423, description = "somebody holds the state", body = protocol::Problem),
+    ))]
 pub(crate) async fn write_state(
     State(app): State<AppState>,
     caller: StateCaller,
@@ -55,6 +64,14 @@ pub(crate) async fn write_state(
 }
 
 /// `DELETE …/{name}?ID=…`: delete the state; it can be brought back until it is purged.
+#[utoipa::path(delete, path = "/v1/states/{ws}/{env}/{name}", tag = "terraform",
+    params(("ws" = String, Path), ("env" = String, Path), ("name" = String, Path),
+        ("ID" = Option<String>, Query, description = "the lock that the caller holds")),
+    responses(
+        (status = 200, description = "it is deleted, and can be brought back until it is purged"),
+        (status = 404, description = "there is no such state", body = protocol::Problem),
+        (status = 423, description = "somebody holds the state", body = protocol::Problem),
+    ))]
 pub(crate) async fn delete_state(
     State(app): State<AppState>,
     caller: StateCaller,
