@@ -18,7 +18,7 @@ use secrecy::{ExposeSecret as _, SecretBox, SecretString};
 use telemetry::LogFormat;
 
 /// The keys there are, in the file's spelling. Anything else in a file is a mistake.
-const KEYS: [&str; 16] = [
+const KEYS: [&str; 17] = [
     "database_url",
     "database_url_file",
     "migrate_database_url",
@@ -31,6 +31,7 @@ const KEYS: [&str; 16] = [
     "deployment_key",
     "deployment_key_file",
     "max_state_bytes",
+    "upload_memory_bytes",
     "public_url",
     "log",
     "log_format",
@@ -56,6 +57,9 @@ pub struct Config {
     pub deployment_key: SecretBox<[u8; 32]>,
     /// `KL_MAX_STATE_BYTES`: the largest state document, in bytes. 512 MiB.
     pub max_state_bytes: u64,
+    /// `KL_UPLOAD_MEMORY_BYTES`: how much of documents being written a replica holds in memory at once; further large ones
+    /// wait, then are answered 503. 2 GiB.
+    pub upload_memory_bytes: u64,
     /// `KL_PUBLIC_URL`: how clients reach the service, for addresses in answers. Empty: answers hold paths only.
     pub public_url: Option<String>,
     /// `KL_LOG`: what is logged: a level, or a list of `target=level`. `info`.
@@ -185,6 +189,11 @@ impl Config {
             max_state_bytes: source.parse(
                 "max_state_bytes",
                 512 * 1024 * 1024,
+                "write a whole number of bytes",
+            )?,
+            upload_memory_bytes: source.parse(
+                "upload_memory_bytes",
+                2 * 1024 * 1024 * 1024,
                 "write a whole number of bytes",
             )?,
             public_url: source.get("public_url"),

@@ -17,6 +17,7 @@ pub mod routes;
 pub mod serve;
 pub mod state;
 pub mod table;
+pub mod uploads;
 
 pub use access::{Caller, EnvironmentCaller, StateCaller, WorkspaceCaller};
 pub use error::ApiError;

@@ -9,6 +9,7 @@ use store::Db;
 
 use crate::access::{TokenUses, Verdicts};
 use crate::config::Config;
+use crate::uploads::Uploads;
 
 /// Shared by all requests of a replica. Cloned for each, so everything in it is a handle.
 #[derive(Clone)]
@@ -23,6 +24,8 @@ pub struct AppState {
     pub verdicts: Verdicts,
     /// Tokens used lately, until they are written down.
     pub token_uses: TokenUses,
+    /// Room for large uploads.
+    pub uploads: Uploads,
     /// Whether the replica wants requests.
     pub readiness: Readiness,
 }
@@ -35,6 +38,7 @@ impl AppState {
         Self {
             engine: Engine::new(db.clone(), config.deployment_key.expose_secret()),
             db,
+            uploads: Uploads::new(config.upload_memory_bytes),
             config: Arc::new(config),
             verdicts,
             token_uses: TokenUses::default(),
