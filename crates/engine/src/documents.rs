@@ -3,6 +3,8 @@
 //! A version never changes, so nothing here grows stale; the head is asked of the database each time.
 //! Losing the cache costs a rendering.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use moka::sync::Cache;
 use protocol::WorkspaceId;
@@ -26,7 +28,7 @@ pub(crate) struct DocumentKey {
 #[derive(Debug, Clone)]
 struct Cached {
     key: DocumentKey,
-    sha256: Vec<u8>,
+    version: Arc<Version>,
     bytes: Bytes,
 }
 
@@ -38,34 +40,35 @@ impl Documents {
         let cache = Cache::builder()
             .max_capacity(CACHE_BYTES)
             .weigher(|_, cached: &Cached| {
-                u32::try_from(cached.bytes.len() + 256).unwrap_or(u32::MAX)
+                u32::try_from(cached.bytes.len() + 2_048).unwrap_or(u32::MAX)
             })
             .build();
         Self(cache)
     }
 
-    pub(crate) fn get(&self, key: &DocumentKey, version: &Version) -> Option<Bytes> {
+    /// The version and its document, when the digest is the one that the database has now.
+    pub(crate) fn get(
+        &self,
+        key: &DocumentKey,
+        sha256: Option<&[u8]>,
+    ) -> Option<(Arc<Version>, Bytes)> {
         let cached = self.0.get(key)?;
-        if cached.key == *key && version.sha256.as_deref() == Some(&cached.sha256) {
-            return Some(cached.bytes);
+        if cached.key == *key && sha256.is_some() && cached.version.sha256.as_deref() == sha256 {
+            return Some((cached.version, cached.bytes));
         }
         tracing::error!(state.id = %key.state, seq = key.seq, "a cached document is not the one asked for");
         self.0.invalidate(key);
         None
     }
 
-    pub(crate) fn insert(&self, key: DocumentKey, version: &Version, bytes: &Bytes) {
-        if let Some(sha256) = version.sha256.clone()
-            && bytes.len() <= SMALL_DOCUMENT_BYTES
-        {
-            self.0.insert(
-                key.clone(),
-                Cached {
-                    key,
-                    sha256,
-                    bytes: bytes.clone(),
-                },
-            );
+    pub(crate) fn insert(&self, key: DocumentKey, version: &Arc<Version>, bytes: &Bytes) {
+        if version.sha256.is_some() && bytes.len() <= SMALL_DOCUMENT_BYTES {
+            let cached = Cached {
+                key: key.clone(),
+                version: Arc::clone(version),
+                bytes: bytes.clone(),
+            };
+            self.0.insert(key, cached);
         }
     }
 }

@@ -7,6 +7,7 @@
 //! and is reported, and never looks like a shorter state.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use futures::stream::{self, BoxStream, StreamExt as _};
@@ -31,7 +32,7 @@ const PAGES_AHEAD: usize = 2;
 
 /// A version's document on its way out.
 pub struct ReadDocument {
-    pub version: Version,
+    pub version: Arc<Version>,
     pub body: DocumentBody,
 }
 
@@ -53,6 +54,9 @@ impl Engine {
         caller: &Caller,
         name: &StateName,
     ) -> Result<ReadDocument, EngineError> {
+        if let Some(document) = self.remembered_head(caller, name).await? {
+            return Ok(document);
+        }
         let mut tries = Tries::default();
         loop {
             match self.try_read_head(caller, name).await {
@@ -60,6 +64,29 @@ impl Engine {
                 outcome => return outcome,
             }
         }
+    }
+
+    /// The newest document where it is in memory: one round trip asks which version that is. `None` decides nothing.
+    async fn remembered_head(
+        &self,
+        caller: &Caller,
+        name: &StateName,
+    ) -> Result<Option<ReadDocument>, EngineError> {
+        let (workspace, environment) = (caller.workspace(), caller.environment());
+        let head = store::find_head_at_once(&self.db, workspace, environment, name).await?;
+        let Some(head) = head.filter(|head| head.name == name.as_str()) else {
+            return Ok(None);
+        };
+        let key = DocumentKey {
+            workspace: workspace.clone(),
+            state: head.state_id,
+            seq: head.seq,
+        };
+        let remembered = self.documents.get(&key, head.sha256.as_deref());
+        Ok(remembered.map(|(version, bytes)| ReadDocument {
+            version,
+            body: DocumentBody::Whole(bytes),
+        }))
     }
 
     async fn try_read_head(
@@ -108,13 +135,14 @@ impl Engine {
             state,
             seq: version.seq,
         };
-        if let Some(bytes) = self.documents.get(&key, &version) {
+        if let Some((version, bytes)) = self.documents.get(&key, version.sha256.as_deref()) {
             tx.commit().await?;
             return Ok(ReadDocument {
                 version,
                 body: DocumentBody::Whole(bytes),
             });
         }
+        let version = Arc::new(version);
         if version.form != Form::Rows {
             let bytes = self.read_kept(caller, &mut tx, state, &version).await?;
             tx.commit().await?;

@@ -124,6 +124,21 @@ impl Db {
         }
     }
 
+    /// Asks `ask` of the pool, again where a connection turns out to be dead. For single statements that only read and
+    /// name their workspace themselves.
+    pub(crate) async fn ask<T, Asked>(&self, ask: impl Fn(PgPool) -> Asked) -> Result<T>
+    where
+        Asked: Future<Output = sqlx::Result<T>>,
+    {
+        let mut attempts = 1;
+        loop {
+            match ask(self.pool.clone()).await.map_err(Error::from) {
+                Err(Error::Disconnected(_)) if attempts < BEGIN_ATTEMPTS => attempts += 1,
+                outcome => return outcome,
+            }
+        }
+    }
+
     /// A connection for the tables without row security (`workspaces`, `credentials`, `lock_service`), for the statements
     /// of this crate only.
     ///

@@ -19,6 +19,7 @@ use http_body_util::BodyExt as _;
 use protocol::Code;
 use serde::de::DeserializeOwned;
 use sha2::{Digest as _, Sha256};
+use tokio::sync::mpsc;
 use tokio::time::{Instant, Sleep};
 
 use crate::error::ApiError;
@@ -144,6 +145,16 @@ impl HttpBody for Guarded {
 ///
 /// 413, 408, or 400 when the connection breaks half-way.
 pub async fn read_body(body: Body, limit_bytes: u64) -> Result<Bytes, ApiError> {
+    read_body_along(body, limit_bytes, None).await
+}
+
+/// As [`read_body`], and hands every piece on to `also` as it comes in; a receiver that lags holds the sender back, and
+/// one that has ended is left alone.
+pub(crate) async fn read_body_along(
+    body: Body,
+    limit_bytes: u64,
+    also: Option<&mpsc::Sender<Bytes>>,
+) -> Result<Bytes, ApiError> {
     let too_large = || {
         ApiError::with_detail(
             Code::BodyTooLarge,
@@ -166,6 +177,9 @@ pub async fn read_body(body: Body, limit_bytes: u64) -> Result<Bytes, ApiError> 
             return Err(too_large());
         }
         collected.extend_from_slice(&data);
+        if let Some(also) = also {
+            let _ = also.send(data).await;
+        }
     }
     Ok(collected.freeze())
 }

@@ -85,21 +85,16 @@ pub async fn close_instances(
     places: &[Vec<u8>],
 ) -> Result<(), Error> {
     for batch in places.chunks(BATCH) {
-        let closed = sqlx::query!(
-            r#"
-                UPDATE instances
-                SET dies_seq = $3
-                WHERE workspace_id = $1 AND state_id = $2 AND dies_seq IS NULL AND ord = ANY ($4)
-            "#,
+        let closed = sqlx::query_scalar!(
+            r#"SELECT close_instances($1, $2, $3, $4) AS "closed!""#,
             tx.workspace().as_str(),
             state_id,
             seq,
             batch,
         )
-        .execute(&mut **tx)
-        .await?
-        .rows_affected();
-        if closed != batch.len() as u64 {
+        .fetch_one(&mut **tx)
+        .await?;
+        if closed != batch.len() as i64 {
             return Err(Error::Moved(
                 "the rows of the head are not those compared with",
             ));

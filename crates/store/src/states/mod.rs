@@ -2,7 +2,8 @@
 //!
 //! Every function takes the transaction of one workspace; row security holds beneath it. Rules about
 //! what may be written live in the engine: here a statement either changes the rows it names or says
-//! that it did not.
+//! that it did not. The one exception asks for the head in a single round trip, and its SQL names the
+//! workspace.
 
 mod documents;
 mod identity;
@@ -26,6 +27,6 @@ pub use outputs::{
 pub use resources::{ResourceRow, find_instance, list_resources};
 pub use rollback::restore_rows;
 pub use versions::{
-    Form, Head, NewVersion, Source, Version, VersionRef, count_versions, find_head, find_version,
-    insert_version, list_versions, set_document_digest,
+    Form, Head, HeadRef, NewVersion, Source, Version, VersionRef, count_versions, find_head,
+    find_head_at_once, find_version, insert_version, list_versions, set_document_digest,
 };

@@ -68,21 +68,16 @@ pub async fn close_outputs(
     if names.is_empty() {
         return Ok(());
     }
-    let closed = sqlx::query!(
-        r#"
-            UPDATE outputs
-            SET dies_seq = $3
-            WHERE workspace_id = $1 AND state_id = $2 AND dies_seq IS NULL AND name = ANY ($4)
-        "#,
+    let closed = sqlx::query_scalar!(
+        r#"SELECT close_outputs($1, $2, $3, $4) AS "closed!""#,
         tx.workspace().as_str(),
         state_id,
         seq,
         names,
     )
-    .execute(&mut **tx)
-    .await?
-    .rows_affected();
-    if closed == names.len() as u64 {
+    .fetch_one(&mut **tx)
+    .await?;
+    if closed == names.len() as i64 {
         Ok(())
     } else {
         Err(Error::Moved(

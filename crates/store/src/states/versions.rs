@@ -1,11 +1,11 @@
 //! Versions: one immutable entry of a state's history each.
 
 use chrono::{DateTime, Utc};
-use protocol::{EnvironmentId, StateName};
+use protocol::{EnvironmentId, StateName, WorkspaceId};
 use uuid::Uuid;
 
 use super::identity::Lifecycle;
-use crate::{Error, WorkspaceTx, text::without_nul};
+use crate::{Db, Error, WorkspaceTx, text::without_nul};
 
 /// How a version's bytes are held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,6 +88,15 @@ pub struct Head {
     pub name: String,
     pub lifecycle: Lifecycle,
     pub version: Option<Version>,
+}
+
+/// Which version is the newest of a state, and nothing else about it.
+#[derive(Debug, Clone)]
+pub struct HeadRef {
+    pub state_id: Uuid,
+    pub name: String,
+    pub seq: i64,
+    pub sha256: Option<Vec<u8>>,
 }
 
 /// How a caller names a version.
@@ -254,6 +263,31 @@ pub async fn find_head(
         lifecycle: Lifecycle::parse(&row.lifecycle)?,
         version,
     }))
+}
+
+/// Which version is the newest of the state of this name, in one round trip: the hot read of those who have the version
+/// in memory. `None` is not to be believed: it also stands for whatever kept the statement from seeing the state.
+pub async fn find_head_at_once(
+    db: &Db,
+    workspace: &WorkspaceId,
+    environment: &EnvironmentId,
+    name: &StateName,
+) -> Result<Option<HeadRef>, Error> {
+    db.ask(|pool| async move {
+        sqlx::query_as!(
+            HeadRef,
+            r#"
+                SELECT state_id AS "state_id!", name AS "name!", seq AS "seq!", sha256
+                FROM head_of_state($1, $2, $3)
+            "#,
+            workspace.as_str(),
+            environment.as_str(),
+            name.as_str(),
+        )
+        .fetch_optional(&pool)
+        .await
+    })
+    .await
 }
 
 /// One version of a state.

@@ -2,18 +2,23 @@
 
 use std::io::Read as _;
 
-use axum::body::Body;
+use axum::body::{Body, HttpBody as _};
 use axum::http::{HeaderMap, HeaderName, header};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use md5::{Digest as _, Md5};
 use protocol::Code;
+use tokio::sync::mpsc;
 
-use crate::body::read_body;
+use crate::body::{read_body, read_body_along};
 use crate::error::ApiError;
 
 const CONTENT_MD5: HeaderName = HeaderName::from_static("content-md5");
+/// Bodies from this size on are hashed in another thread while they come in; below it, handing over costs more.
+const HASHED_ALONG_FROM: u64 = 512 * 1024;
+/// Pieces that may wait to be hashed. They are some 400 KB at most, so this bounds what is held twice.
+const PIECES_AHEAD: usize = 8;
 
 /// Why a body was not taken. Nothing of it has been stored.
 #[derive(Debug, thiserror::Error)]
@@ -63,22 +68,57 @@ pub(crate) async fn receive(
 ) -> Result<Bytes, ApiError> {
     let digest = expected_digest(headers)?;
     let encoding = encoding(headers)?;
-    let received = read_body(body, limit).await?;
-    if digest.is_none() && encoding == Encoding::Identity {
+    let received = match digest {
+        Some(expected) => receive_checked(body, limit, expected).await?,
+        None => read_body(body, limit).await?,
+    };
+    match encoding {
+        Encoding::Identity => Ok(received),
+        Encoding::Gzip => {
+            let plain = tokio::task::block_in_place(|| decode_gzip(&received, limit))?;
+            Ok(plain.into())
+        }
+    }
+}
+
+/// Reads a body and holds it against the digest that was promised.
+///
+/// MD5 takes longer over a large document than everything else that is done with its bytes, and longer than loopback takes
+/// to bring them; over a network it is done when the last byte is in.
+async fn receive_checked(body: Body, limit: u64, expected: [u8; 16]) -> Result<Bytes, ApiError> {
+    if body
+        .size_hint()
+        .upper()
+        .is_some_and(|size| size < HASHED_ALONG_FROM)
+    {
+        let received = read_body(body, limit).await?;
+        check_digest(expected, Md5::digest(&received).into())?;
         return Ok(received);
     }
-    let checked = tokio::task::block_in_place(|| {
-        if let Some(expected) = digest
-            && Md5::digest(&received)[..] != expected
-        {
-            return Err(BodyError::DigestMismatch);
+    let (pieces, mut coming) = mpsc::channel::<Bytes>(PIECES_AHEAD);
+    let hashing = tokio::task::spawn_blocking(move || {
+        let mut hash = Md5::new();
+        while let Some(piece) = coming.blocking_recv() {
+            hash.update(&piece);
         }
-        match encoding {
-            Encoding::Identity => Ok(received),
-            Encoding::Gzip => decode_gzip(&received, limit).map(Bytes::from),
-        }
-    })?;
-    Ok(checked)
+        <[u8; 16]>::from(hash.finalize())
+    });
+    let received = read_body_along(body, limit, Some(&pieces)).await?;
+    drop(pieces);
+    // The task only hashes: it cannot fail but by a panic, which is carried on.
+    let found = hashing
+        .await
+        .unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()));
+    check_digest(expected, found)?;
+    Ok(received)
+}
+
+fn check_digest(expected: [u8; 16], found: [u8; 16]) -> Result<(), BodyError> {
+    if found == expected {
+        Ok(())
+    } else {
+        Err(BodyError::DigestMismatch)
+    }
 }
 
 /// The MD5 that the sender promised; Terraform always sends one.
