@@ -22,6 +22,8 @@ const STOP_WITHIN: Duration = Duration::from_secs(10);
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum StopWith {
     Terminate,
+    /// For a service that takes its time over a polite end and may be lost at any instruction anyway.
+    Kill,
     /// Postgres: "immediate shutdown", which writes no checkpoint and waits for nobody.
     Quit,
 }
@@ -30,6 +32,7 @@ impl StopWith {
     fn signal(self) -> Signal {
         match self {
             Self::Terminate => Signal::TERM,
+            Self::Kill => Signal::KILL,
             Self::Quit => Signal::QUIT,
         }
     }
@@ -37,6 +40,7 @@ impl StopWith {
     fn setpriv_name(self) -> &'static str {
         match self {
             Self::Terminate => "TERM",
+            Self::Kill => "KILL",
             Self::Quit => "QUIT",
         }
     }

@@ -21,6 +21,9 @@ pub(crate) const DATABASE: &str = "kilolock";
 /// The login role of the replicas: a member of the group role that the migrations create and grant to.
 const LOGIN_ROLE: &str = "kld";
 
+/// On SIGTERM a replica drains for seconds, so that balancers notice. Nobody needs what a throw-away one still has to say.
+const STOP_WITH: StopWith = StopWith::Kill;
+
 const READY_WITHIN: Duration = Duration::from_secs(30);
 
 /// Builds `kld` and `kl` with the features of the whole workspace, so that this and `cargo test --workspace` share
@@ -62,7 +65,7 @@ impl Settings {
     }
 
     fn command(&self) -> std::process::Command {
-        let mut command = supervised(&self.program, None, StopWith::Terminate);
+        let mut command = supervised(&self.program, None, STOP_WITH);
         command.envs(self.environment.iter().map(|(key, value)| (key, value)));
         command
     }
@@ -147,7 +150,7 @@ impl Replica {
                 format!("127.0.0.1:{}", address.metrics_port),
             );
         let name = format!("kld-{number}");
-        let process = Process::spawn(&name, serve, StopWith::Terminate, scratch.path())?;
+        let process = Process::spawn(&name, serve, STOP_WITH, scratch.path())?;
         let mut replica = Self {
             process,
             address,
