@@ -26,14 +26,18 @@ const PIECE: usize = 64 * 1024;
 
 /// A body that tells how much of it has been taken.
 pub(super) fn in_pieces(document: Bytes, progress: Progress) -> Body {
+    progress.restart();
     let mut rest = document;
     Body::wrap_stream(futures::stream::iter(std::iter::from_fn(move || {
         if rest.is_empty() {
-            progress.sent();
             return None;
         }
         let piece = rest.split_to(rest.len().min(PIECE));
         progress.advance(piece.len());
+        // Nobody asks for more after the last piece: the length is known.
+        if rest.is_empty() {
+            progress.sent();
+        }
         Some(Ok::<_, std::io::Error>(piece))
     })))
 }

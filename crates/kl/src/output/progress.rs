@@ -72,9 +72,17 @@ impl Progress {
         self.0.bar.inc(u64::try_from(bytes).unwrap_or(u64::MAX));
     }
 
+    /// Begins again from nothing: the transfer is repeated.
+    pub(crate) fn restart(&self) {
+        self.0.bar.reset();
+    }
+
     /// Everything is through, and the other side is at work on it.
     pub(crate) fn sent(&self) {
-        self.0.bar.set_message("sent, waiting");
+        set_template(
+            &self.0.bar,
+            "{spinner} {total_bytes} sent, waiting for the answer",
+        );
     }
 
     /// Takes it off the screen, whoever else still holds on to it.
@@ -100,9 +108,13 @@ impl Drop for Shown {
 
 fn hidden(total: Option<u64>, template: &str) -> ProgressBar {
     let bar = ProgressBar::with_draw_target(total, ProgressDrawTarget::hidden());
-    // A template is a constant of this file; should one be wrong, the default style does.
+    set_template(&bar, template);
+    bar
+}
+
+fn set_template(bar: &ProgressBar, template: &str) {
+    // A template is a constant of this file; should one be wrong, the style before it does.
     if let Ok(style) = ProgressStyle::with_template(template) {
         bar.set_style(style.progress_chars("=> "));
     }
-    bar
 }
