@@ -16,5 +16,6 @@ mod matrix;
 mod outages;
 mod replicas;
 mod service;
+mod storm;
 mod tenancy;
 mod twin;
