@@ -57,6 +57,10 @@ pub enum EngineError {
     AmbiguousField { field: String, head: HeadFacts },
     #[error("the state changed since this lock was granted")]
     VersionConflict { head: HeadFacts },
+    #[error(
+        "this document was written under the same lock before, and another after it: a delayed duplicate"
+    )]
+    LateDuplicate { head: HeadFacts },
     #[error(transparent)]
     Refused(#[from] tfstate::Refusal),
     #[error("the state is {0} and takes no writes")]

@@ -5,7 +5,7 @@
 //! (docs/http-lane.md).
 
 use protocol::{LockInfo, StateName};
-use store::{End, Lane, NewReservation, Reservation, State, WorkspaceTx};
+use store::{End, Lane, Lifecycle, NewReservation, Reservation, State, WorkspaceTx};
 
 use crate::tries::Tries;
 use crate::{Caller, Engine, EngineError, Holder, audit};
@@ -81,7 +81,7 @@ impl Engine {
         let state = store::find_or_create_state(&mut tx, caller.environment(), name).await?;
         same_spelling(&state, name)?;
         // A busy state answers its waiters without a row lock: what is active and not due conflicts.
-        if let Some(answer) = known_key(&mut tx, caller, &state, info).await? {
+        if let Some(answer) = known_key(&mut tx, caller, &state, name, info).await? {
             tx.commit().await?;
             return Ok(answer);
         }
@@ -91,7 +91,7 @@ impl Engine {
         }
 
         store::lock_ledger(&mut tx, state.id).await?;
-        if let Some(answer) = known_key(&mut tx, caller, &state, info).await? {
+        if let Some(answer) = known_key(&mut tx, caller, &state, name, info).await? {
             tx.commit().await?;
             return Ok(answer);
         }
@@ -100,6 +100,10 @@ impl Engine {
             return Err(EngineError::Locked(Box::new(holder(held))));
         }
         let state = store::lock_state(&mut tx, state.id).await?;
+        if state.lifecycle != Lifecycle::Active {
+            // Deleted during the wait: its name means another state now, or none.
+            return Err(store::Error::Moved("the state was deleted meanwhile").into());
+        }
         let lease_seconds = match lane {
             Lane::Terraform => {
                 self.lock_policy(&mut tx, caller)
@@ -252,10 +256,16 @@ async fn known_key(
     tx: &mut WorkspaceTx,
     caller: &Caller,
     state: &State,
+    name: &StateName,
     info: &LockInfo,
 ) -> Result<Option<Holder>, EngineError> {
-    let Some(known) = store::find_by_key(tx, state.id, &info.id).await? else {
-        return Ok(None);
+    let known = match store::find_by_key(tx, state.id, &info.id).await? {
+        Some(known) => known,
+        // A state of this name that was deleted since may have had it.
+        None => match store::find_ended_by_name(tx, caller.environment(), name, &info.id).await? {
+            Some(ended) => ended,
+            None => return Ok(None),
+        },
     };
     // Ended comes first: nobody may be told to wait for a holder that is gone.
     if !known.is_active() {

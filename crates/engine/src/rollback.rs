@@ -2,7 +2,7 @@
 
 use protocol::StateName;
 use sha2::{Digest as _, Sha256};
-use store::{Form, NewVersion, Source, Version, VersionRef};
+use store::{Form, Lifecycle, NewVersion, Source, Version, VersionRef};
 use tfstate::Header;
 use uuid::Uuid;
 
@@ -40,6 +40,9 @@ impl Engine {
             return Err(EngineError::Locked(Box::new(holder(held))));
         }
         let locked = store::lock_state(&mut tx, state.id).await?;
+        if locked.lifecycle != Lifecycle::Active {
+            return Err(EngineError::NoState);
+        }
         let head = store::find_version(&mut tx, state.id, VersionRef::Head)
             .await?
             .ok_or(EngineError::NoVersion)?;

@@ -24,6 +24,9 @@ pub enum Error {
     /// What the caller compared with is no longer what is there. Nothing was done; compare again.
     #[error("{0}")]
     Moved(&'static str),
+    /// A value that the database cannot hold: a NUL in a text, or a key too long for an index. The request's affair.
+    #[error("a value cannot be stored")]
+    Unstorable(#[source] sqlx::Error),
     /// A named constraint refused the change.
     #[error("the constraint `{constraint}` refused the change")]
     Constraint {
@@ -132,6 +135,8 @@ impl Error {
             "57P01" | "57P02" | "25006" => Self::Disconnected(error),
             // lock_not_available and query_canceled are our own timeouts; cannot_connect_now, too_many_connections.
             "55P03" | "57014" | "57P03" => Self::Unavailable(error),
+            // character_not_in_repertoire, untranslatable_character, program_limit_exceeded
+            "22021" | "22P05" | "54000" => Self::Unstorable(error),
             _ if state.starts_with("08") => Self::Disconnected(error),
             _ if state.starts_with("53") => Self::Unavailable(error),
             _ if state.starts_with("23") => match constraint {

@@ -4,6 +4,7 @@
 //! own, so that what follows sees everything that was committed during the wait.
 
 use chrono::{DateTime, Utc};
+use protocol::{EnvironmentId, StateName};
 use uuid::Uuid;
 
 use crate::{Error, WorkspaceTx};
@@ -139,6 +140,37 @@ pub async fn find_by_key(
         "#,
         tx.workspace().as_str(),
         state_id,
+        idem_key,
+    )
+    .fetch_optional(&mut **tx)
+    .await?;
+    Ok(row)
+}
+
+/// The ended Terraform lock with this ID on any state that bears or bore the name: deleting a state gives its name to
+/// another, and a late client knows only the name.
+pub async fn find_ended_by_name(
+    tx: &mut WorkspaceTx,
+    environment: &EnvironmentId,
+    name: &StateName,
+    idem_key: &str,
+) -> Result<Option<Reservation>, Error> {
+    let workspace = tx.workspace().clone();
+    let row = sqlx::query_as!(
+        Reservation,
+        r#"
+            SELECT r.id, r.state_id, r.lane, r.idem_key, r.token, r.status, r.expires_at, r.base_seq, r.end_reason,
+                   r.info, r.principal_id, r.created_at, r.last_active_at, false AS "due!"
+            FROM reservations r
+            JOIN states s ON s.workspace_id = r.workspace_id AND s.id = r.state_id
+            WHERE r.workspace_id = $1 AND r.idem_key = $4 AND r.lane = 'terraform' AND r.status <> 'active'
+              AND s.environment_id = $2 AND lower(s.name) = lower($3)
+            ORDER BY r.created_at DESC
+            LIMIT 1
+        "#,
+        workspace.as_str(),
+        environment.as_str(),
+        name.as_str(),
         idem_key,
     )
     .fetch_optional(&mut **tx)

@@ -32,9 +32,10 @@ use crate::table::{Access, Lane, Route};
 /// The header that names a request in answers.
 pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-/// Beneath these a Terraform client may be looking for its state, so what matches no route is refused as on its lane:
-/// a 404 would be "no state yet".
-const STATE_PREFIXES: [&str; 2] = ["/v1/states/", "/v1/state-unlock/"];
+/// Where an address holds one of these, a Terraform client may be looking for its state, however it is misspelled (a
+/// doubled slash, another case, an escaped one). What matches no route is then refused as on its lane: a 404 would be "no
+/// state yet".
+const STATE_WORDS: [&str; 2] = ["states", "state-unlock"];
 
 /// Names a request in logs, audit entries and answers. Made by us: a client's own could be anything.
 #[derive(Debug, Clone)]
@@ -88,9 +89,7 @@ async fn answer(app: &AppState, rows: &[Bound], request: Request) -> Response {
     let started = Instant::now();
     let request_id = RequestId::new();
     let bound = find(rows, request.method());
-    let terraform_address = STATE_PREFIXES
-        .iter()
-        .any(|prefix| request.uri().path().starts_with(prefix));
+    let terraform_address = names_states(request.uri().path());
     let (name, lane) = match bound {
         Some(bound) => (bound.route.name, bound.route.lane),
         None if rows.is_empty() && terraform_address => ("unmatched", Lane::Terraform),
@@ -140,6 +139,12 @@ async fn answer(app: &AppState, rows: &[Bound], request: Request) -> Response {
     .await;
     counted.answered(response.status());
     response
+}
+
+fn names_states(path: &str) -> bool {
+    let path = path.to_ascii_lowercase().replace("%2f", "/");
+    let mut segments = path.split('/');
+    segments.any(|segment| STATE_WORDS.contains(&segment))
 }
 
 /// The row for a method. HEAD is answered by GET's row where it has none of its own; the body stays behind.

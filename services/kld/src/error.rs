@@ -120,6 +120,12 @@ impl IntoResponse for ApiError {
 
 impl From<store::Error> for ApiError {
     fn from(error: store::Error) -> Self {
+        if let store::Error::Unstorable(_) = &error {
+            return Self::with_detail(
+                Code::InvalidRequest,
+                "the request holds a value that cannot be stored: a NUL character, or a key that is too long",
+            );
+        }
         let code = match &error {
             store::Error::OutcomeUnknown(_) => Code::OutcomeUnknown,
             error if error.is_temporary() => Code::Unavailable,

@@ -106,7 +106,7 @@ impl Attempt<'_> {
         let repeats = version
             .as_ref()
             .filter(|head| head.sha256.as_deref() == Some(&self.sha256[..]));
-        let right = match find_right(&mut tx, caller, &state, self.lock).await {
+        let right = match find_right(&mut tx, caller, &state, self.name, self.lock).await {
             Ok(right) => right,
             Err(Refusal::Ended(late)) => {
                 tx.commit().await?;
@@ -123,6 +123,14 @@ impl Attempt<'_> {
                 tx.commit().await?;
             }
             return Ok(Look::Repeats { seq: head.seq });
+        }
+        if let Right::Held(held) = &right
+            && store::was_written_under(&mut tx, state.id, held.id, self.sha256).await?
+        {
+            // These bytes were a version of this lock, and another came after it: a duplicate that was delayed on its way.
+            return Err(EngineError::LateDuplicate {
+                head: head_facts(version.as_ref()),
+            });
         }
         if matches!(right, Right::Unlocked)
             && engine.lock_policy(&mut tx, caller).await?.require_locks

@@ -15,6 +15,7 @@ use bytes::Bytes;
 use protocol::StateName;
 use sha2::{Digest as _, Sha256};
 use store::Source;
+use tfstate::{Document, Opaque, OpaqueReason};
 
 use crate::tries::Tries;
 use crate::{Caller, Engine, EngineError};
@@ -75,7 +76,8 @@ impl Engine {
             let body = body.clone();
             move || <[u8; 32]>::from(Sha256::digest(&body))
         });
-        let mut document = tokio::task::block_in_place(|| tfstate::parse(&body))?;
+        let mut document =
+            tokio::task::block_in_place(|| tfstate::parse(&body).map(keep_whole_if_unindexable))?;
         // The task only hashes: it cannot fail but by a panic, which is carried on.
         let sha256 = hashing
             .await
@@ -103,4 +105,33 @@ impl Engine {
             commit,
         })
     }
+}
+
+/// The longest place of an instance, and name of an output, that an index row of Postgres holds beside workspace, state and
+/// sequence number: 2,704 bytes in all.
+const LONGEST_KEY_BYTES: usize = 2_000;
+
+/// A document with a key that no index can hold is kept as it is, and has no rows.
+fn keep_whole_if_unindexable(document: Document<'_>) -> Document<'_> {
+    let Document::State(state) = document else {
+        return document;
+    };
+    let places = state.instances.iter().map(|instance| instance.ord.len());
+    let names = state.outputs.iter().map(|output| output.name.len());
+    if places
+        .chain(names)
+        .all(|length| length <= LONGEST_KEY_BYTES)
+    {
+        return Document::State(state);
+    }
+    Document::Opaque(Opaque {
+        reason: OpaqueReason::NotReadable(format!(
+            "an address or output name is longer than {LONGEST_KEY_BYTES} bytes"
+        )),
+        version: Some(4),
+        serial: Some(state.serial),
+        lineage: Some(state.lineage),
+        terraform_version: Some(state.terraform_version),
+        ambiguous: state.ambiguous,
+    })
 }

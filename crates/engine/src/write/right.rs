@@ -1,6 +1,7 @@
 //! What entitles a write: the lock it names, or that nobody holds the state.
 
-use store::{Lane, Reservation, State, WorkspaceTx};
+use protocol::StateName;
+use store::{Reservation, State, WorkspaceTx};
 
 use super::WriteLock;
 use crate::lock::{holder, is_own};
@@ -30,6 +31,7 @@ pub(super) async fn find_right(
     tx: &mut WorkspaceTx,
     caller: &Caller,
     state: &State,
+    name: &StateName,
     lock: WriteLock<'_>,
 ) -> Result<Right, Refusal> {
     let mut active = store::list_active(tx, state.id).await?;
@@ -46,11 +48,9 @@ pub(super) async fn find_right(
     if let Some(own) = own {
         return Ok(Right::Held(Box::new(active.swap_remove(own))));
     }
-    match store::find_by_key(tx, state.id, id).await? {
-        Some(known) if !known.is_active() && known.lane == Lane::Terraform.as_str() => {
-            Err(Refusal::Ended(Box::new(known)))
-        }
-        _ => {
+    match store::find_ended_by_name(tx, caller.environment(), name, id).await? {
+        Some(ended) => Err(Refusal::Ended(Box::new(ended))),
+        None => {
             let other = active.first().map(|held| Box::new(holder(held)));
             Err(Refusal::Other(EngineError::LockIdMismatch(other)))
         }

@@ -29,4 +29,5 @@ pub use rollback::restore_rows;
 pub use versions::{
     Form, Head, HeadRef, NewVersion, Source, Version, VersionRef, count_versions, find_head,
     find_head_at_once, find_version, insert_version, list_versions, set_document_digest,
+    was_written_under,
 };

@@ -448,3 +448,28 @@ pub async fn count_versions(tx: &mut WorkspaceTx, state_id: Uuid) -> Result<i64,
     .await?;
     Ok(count)
 }
+
+/// Whether a version with these bytes was written under this reservation.
+pub async fn was_written_under(
+    tx: &mut WorkspaceTx,
+    state_id: Uuid,
+    reservation: Uuid,
+    sha256: &[u8],
+) -> Result<bool, Error> {
+    let workspace = tx.workspace().clone();
+    let written = sqlx::query_scalar!(
+        r#"
+            SELECT EXISTS (
+                SELECT FROM state_versions
+                WHERE workspace_id = $1 AND state_id = $2 AND reservation_id = $3 AND sha256 = $4
+            ) AS "written!"
+        "#,
+        workspace.as_str(),
+        state_id,
+        reservation,
+        sha256,
+    )
+    .fetch_one(&mut **tx)
+    .await?;
+    Ok(written)
+}

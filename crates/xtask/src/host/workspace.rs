@@ -38,7 +38,7 @@ impl Workspace {
     pub(crate) fn locate() -> Result<Self> {
         let output = Command::new(cargo())
             .args(["metadata", "--no-deps", "--format-version", "1"])
-            .current_dir(env!("CARGO_MANIFEST_DIR"))
+            .current_dir(own_manifest_dir())
             .output()
             .context("cannot run `cargo metadata`")?;
         ensure!(
@@ -84,6 +84,13 @@ impl Workspace {
             PathBuf::from,
         )
     }
+}
+
+/// Where this package lies. What cargo says now comes before what it said when this was compiled: checkouts that share a
+/// target directory share the program too.
+fn own_manifest_dir() -> PathBuf {
+    std::env::var_os("CARGO_MANIFEST_DIR")
+        .map_or_else(|| env!("CARGO_MANIFEST_DIR").into(), PathBuf::from)
 }
 
 /// The cargo that runs us, so that a toolchain override stays in force.

@@ -7,6 +7,7 @@ mod auth;
 mod bytes;
 mod corpus;
 mod documents;
+mod hardening;
 mod history;
 mod locks;
 mod operations;

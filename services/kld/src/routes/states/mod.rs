@@ -20,9 +20,11 @@ pub(crate) fn routes() -> Vec<Route> {
         Route::api(name, method.clone(), path, action, endpoint)
     };
     vec![
-        row(
+        // By the customs of the Terraform lane: a backend address without a name, or with an escaped slash, leads here,
+        // and a 404 would be "no state yet".
+        Route::terraform(
             "list_states",
-            &get,
+            get.clone(),
             "/v1/states/{ws}/{env}",
             Action::ListStates,
             routes!(browse::list_states),

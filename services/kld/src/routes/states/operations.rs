@@ -66,7 +66,10 @@ pub(super) async fn import_state(
         LockId::One(id) => WriteLock::Id(id),
         LockId::Several => return Err(ApiError::new(Code::LockIdMismatch)),
     };
-    let _room = app.uploads.admit(&headers).await?;
+    let _room = app
+        .uploads
+        .admit(caller.workspace(), &headers, app.config.max_state_bytes)
+        .await?;
     let body = body::receive(&headers, body, app.config.max_state_bytes).await?;
     let report = app
         .engine

@@ -54,7 +54,9 @@ pub(crate) fn refusal(error: EngineError) -> ApiError {
         ),
         EngineError::StaleSerial { head, .. } => with_head(Code::StaleSerial, said, &head),
         EngineError::LineageMismatch { head } => with_head(Code::LineageMismatch, said, &head),
-        EngineError::VersionConflict { head } => with_head(Code::VersionConflict, said, &head),
+        EngineError::VersionConflict { head } | EngineError::LateDuplicate { head } => {
+            with_head(Code::VersionConflict, said, &head)
+        }
         EngineError::AmbiguousField { head, .. } => with_head(Code::DuplicateKey, said, &head),
         EngineError::Refused(refused) => document_refusal(&refused),
         EngineError::NotWritable(_) => ApiError::with_detail(Code::Conflict, said),

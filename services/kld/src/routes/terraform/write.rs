@@ -37,7 +37,10 @@ pub(crate) async fn write_state(
 ) -> Result<Response, ApiError> {
     let began = Instant::now();
     let id = lock_id(query.as_deref());
-    let _room = app.uploads.admit(&headers).await?;
+    let _room = app
+        .uploads
+        .admit(caller.workspace(), &headers, app.config.max_state_bytes)
+        .await?;
     let body = body::receive(&headers, body, app.config.max_state_bytes).await?;
     let received = began.elapsed();
     let report = app
