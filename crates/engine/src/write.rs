@@ -85,7 +85,7 @@ impl Engine {
             .await
             .unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()));
 
-        let mut committing = None;
+        let mut commit = Duration::ZERO;
         let mut tries = Tries::default();
         let written = loop {
             let tried = self
@@ -97,7 +97,7 @@ impl Engine {
                     &sha256,
                     &mut document,
                     source,
-                    &mut committing,
+                    &mut commit,
                 )
                 .await;
             match tried {
@@ -105,7 +105,6 @@ impl Engine {
                 outcome => break outcome?,
             }
         };
-        let commit = committing.map_or(Duration::ZERO, |start: Instant| start.elapsed());
         Ok(WriteReport {
             written,
             prepare: began.elapsed().saturating_sub(commit),
@@ -126,7 +125,7 @@ impl Engine {
         sha256: &[u8; 32],
         document: &mut Document<'_>,
         source: Source,
-        committing: &mut Option<Instant>,
+        commit: &mut Duration,
     ) -> Result<Written, EngineError> {
         let mut tx = self.begin(caller).await?;
         let head = store::find_head(&mut tx, caller.environment(), name).await?;
@@ -192,11 +191,11 @@ impl Engine {
             head.rows_digest.as_slice().try_into().unwrap_or([0; 32])
         });
         let prepared =
-            tokio::task::block_in_place(|| prepare(document, body, &rows, &outputs, carried));
+            tokio::task::block_in_place(|| prepare(document, body, rows, outputs, carried));
         let births = prepared.births(document);
         let seq = base_seq + 1;
 
-        *committing = Some(Instant::now());
+        let committing = Instant::now();
         let mut tx = self.begin(caller).await?;
         let known = store::find_or_create_state(&mut tx, caller.environment(), name).await?;
         let state = known.id;
@@ -301,6 +300,7 @@ impl Engine {
         )
         .await?;
         tx.commit().await?;
+        *commit = committing.elapsed();
         Ok(Written::Version {
             seq,
             serial: facts.serial,
@@ -491,23 +491,24 @@ struct Births<'a> {
 
 /// Compares with the head, brings what is new into rendered form, and proves that rendering gives the
 /// posted bytes; where it does not, those are kept beside the rows. `carried` is the rows digest of the
-/// head: an opaque document leaves the rows as they are.
+/// head: an opaque document leaves the rows as they are. Takes the lists of live rows for good: they grow with the
+/// state, and so does giving them back, which must not wait until the rows of the state are locked.
 fn prepare(
     document: &mut Document<'_>,
     posted: &[u8],
-    rows: &[store::LiveRow],
-    outputs: &[store::LiveOutput],
+    rows: Vec<store::LiveRow>,
+    outputs: Vec<store::LiveOutput>,
     carried: [u8; 32],
 ) -> Prepared {
     let state = match document {
         Document::Opaque(opaque) => return Prepared::opaque(opaque, carried),
         Document::State(state) => state,
     };
-    let known = Known::new(rows);
+    let known = Known::new(&rows);
     state.canonicalise(|ord, digest| known.contains(ord, &digest.0));
     let reproduces = state.reproduces(posted);
     Prepared {
-        changes: compare(state, rows, outputs),
+        changes: compare(state, &rows, &outputs),
         form: if reproduces { Form::Rows } else { Form::Kept },
         opaque_reason: None,
         header: Some(state.header.encode()),
