@@ -1,5 +1,6 @@
 //! One attempt at a write: look at the head, prepare, commit.
 
+use std::mem::take;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -60,15 +61,19 @@ impl Attempt<'_> {
         document: &mut Document<'_>,
     ) -> Result<(Written, Duration), EngineError> {
         let facts = Facts::of(document);
-        let base = match self.look(document, &facts).await? {
+        let mut base = match self.look(document, &facts).await? {
             Look::Repeats { seq } => return Ok((Written::Unchanged { seq }, Duration::ZERO)),
             Look::Writes(base) => base,
         };
         let carried = base.version.as_ref().map_or([0; 32], |head| {
             head.rows_digest.as_slice().try_into().unwrap_or([0; 32])
         });
+        // The lists of what lives at the head are given back here, before the transaction that writes.
+        let (rows, outputs) = (take(&mut base.rows), take(&mut base.outputs));
         let prepared = tokio::task::block_in_place(|| {
-            prepare(document, self.body, &base.rows, &base.outputs, carried)
+            let prepared = prepare(document, self.body, &rows, &outputs, carried);
+            drop((rows, outputs));
+            prepared
         });
         let packed = match prepared.form {
             Form::Rows => None,
