@@ -1,0 +1,32 @@
+//! What `.tf` files declare and reference: the local half of a scope.
+//!
+//! [`Configuration::load`] reads a root module and all modules it can reach on disk, and answers
+//! which resource blocks there are, what each depends on, and what a set of files or targets
+//! selects. All answers are on the level of configuration blocks; which instances these have is
+//! known to the state alone.
+//!
+//! The rule for every choice in here: the set of dependencies may be too large, never too small.
+//! What is not understood is not skipped but reported, as a [`Doubt`], and a scope with a doubt is
+//! not proven.
+//!
+//! Not for: evaluating expressions, reading states, deciding what a run may do.
+
+mod address;
+mod configuration;
+mod doubt;
+mod facts;
+mod graph;
+mod module;
+mod reference;
+mod source;
+mod syntax;
+
+pub use address::{ConfigAddress, ConfigModule, Key, Mode, ModuleStep, NotAConfigAddress};
+pub use configuration::{Configuration, Node, Output, Variable};
+pub use doubt::{Confidence, Doubt, DoubtKind};
+pub use facts::Repetition;
+pub use module::{LoadError, Location, ParseCache};
+pub use source::{
+    DiskTree, Flavour, MemoryTree, SourceFile, SourcePath, SourceTree, is_configuration_name,
+    is_variables_name,
+};
