@@ -104,7 +104,9 @@ impl std::str::FromStr for ConfigAddress {
         let mut words = text.split('.').peekable();
         let mut module = ConfigModule::root();
         while words.next_if_eq(&"module").is_some() {
-            module.0.push(words.next().ok_or(NotAConfigAddress)?.to_owned());
+            module
+                .0
+                .push(words.next().ok_or(NotAConfigAddress)?.to_owned());
         }
         let mode = if words.next_if_eq(&"data").is_some() {
             Mode::Data
@@ -114,9 +116,12 @@ impl std::str::FromStr for ConfigAddress {
             Mode::Managed
         };
         match (words.next(), words.next(), words.next()) {
-            (Some(kind), Some(name), None) => {
-                Ok(Self { module, mode, kind: kind.to_owned(), name: name.to_owned() })
-            }
+            (Some(kind), Some(name), None) => Ok(Self {
+                module,
+                mode,
+                kind: kind.to_owned(),
+                name: name.to_owned(),
+            }),
             _ => Err(NotAConfigAddress),
         }
     }

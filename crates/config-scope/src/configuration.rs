@@ -77,7 +77,12 @@ impl Configuration {
             let owner = &loaded.modules[module];
             let declared = &owner.facts.resources[&key];
             let (mode, kind, name) = key;
-            let address = ConfigAddress { module: owner.path.clone(), mode, kind, name };
+            let address = ConfigAddress {
+                module: owner.path.clone(),
+                mode,
+                kind,
+                name,
+            };
             by_address.insert(address.clone(), nodes.len());
             ids.push(id);
             nodes.push(Node {
@@ -89,7 +94,15 @@ impl Configuration {
         }
         let doubts = doubts(&loaded);
         let (graph, module_nodes) = (built.graph, built.modules);
-        Ok(Self { loaded, graph, module_nodes, nodes, ids, by_address, doubts })
+        Ok(Self {
+            loaded,
+            graph,
+            module_nodes,
+            nodes,
+            ids,
+            by_address,
+            doubts,
+        })
     }
 
     /// Every resource block of every module, by module and address.
@@ -98,7 +111,9 @@ impl Configuration {
     }
 
     pub fn find_node(&self, address: &ConfigAddress) -> Option<&Node> {
-        self.by_address.get(address).map(|index| &self.nodes[*index])
+        self.by_address
+            .get(address)
+            .map(|index| &self.nodes[*index])
     }
 
     /// Every module, the root included.
@@ -170,11 +185,15 @@ impl Configuration {
         &self,
         addresses: impl IntoIterator<Item = &'a ConfigAddress>,
     ) -> BTreeSet<String> {
-        let reached = self.graph.reach(self.seeds(addresses), Towards::Dependencies);
-        let names = reached.into_iter().filter_map(|id| match self.graph.kind(id) {
-            NodeKind::RootVariable(name) => Some(name.clone()),
-            _ => None,
-        });
+        let reached = self
+            .graph
+            .reach(self.seeds(addresses), Towards::Dependencies);
+        let names = reached
+            .into_iter()
+            .filter_map(|id| match self.graph.kind(id) {
+                NodeKind::RootVariable(name) => Some(name.clone()),
+                _ => None,
+            });
         names.collect()
     }
 
@@ -185,14 +204,15 @@ impl Configuration {
 
     /// The files that could not be parsed.
     pub fn unparsed(&self) -> impl Iterator<Item = &Doubt> {
-        self.doubts.iter().filter(|doubt| doubt.kind == DoubtKind::Unparsed)
+        self.doubts
+            .iter()
+            .filter(|doubt| doubt.kind == DoubtKind::Unparsed)
     }
 
-    fn seeds<'a>(
-        &self,
-        addresses: impl IntoIterator<Item = &'a ConfigAddress>,
-    ) -> Vec<NodeId> {
-        let index = addresses.into_iter().filter_map(|address| self.by_address.get(address));
+    fn seeds<'a>(&self, addresses: impl IntoIterator<Item = &'a ConfigAddress>) -> Vec<NodeId> {
+        let index = addresses
+            .into_iter()
+            .filter_map(|address| self.by_address.get(address));
         index.map(|index| self.ids[*index]).collect()
     }
 
@@ -225,17 +245,32 @@ fn doubts(loaded: &Loaded) -> Vec<Doubt> {
         if !seen.insert(&module.directory) {
             continue;
         }
-        let unread = module.facts.unread.iter().map(|fault| (fault, DoubtKind::Unparsed));
-        let strange = module.facts.strange.iter().map(|fault| (fault, DoubtKind::NotUnderstood));
+        let unread = module
+            .facts
+            .unread
+            .iter()
+            .map(|fault| (fault, DoubtKind::Unparsed));
+        let strange = module
+            .facts
+            .strange
+            .iter()
+            .map(|fault| (fault, DoubtKind::NotUnderstood));
         doubts.extend(unread.chain(strange).map(|((file, fault), kind)| Doubt {
-            at: Location { file: file.clone(), line: fault.line },
+            at: Location {
+                file: file.clone(),
+                line: fault.line,
+            },
             kind,
             what: fault.what.clone(),
         }));
     }
     for (path, at, why) in &loaded.unresolved {
         let what = format!("{path} is not known: {why}");
-        doubts.push(Doubt { at: at.clone(), kind: DoubtKind::UnknownModule, what });
+        doubts.push(Doubt {
+            at: at.clone(),
+            kind: DoubtKind::UnknownModule,
+            what,
+        });
     }
     doubts
 }

@@ -38,11 +38,27 @@ pub(crate) enum ItemKind {
     Variable(VariableFacts),
     Output(OutputFacts),
     Provider(ProviderFacts),
-    Check { name: String, references: References },
-    Action { kind: String, name: String, body: Parts },
-    Moved { from: Endpoint, to: Endpoint },
-    Removed { from: Endpoint, destroy: bool },
-    Import { to: Endpoint, references: References },
+    Check {
+        name: String,
+        references: References,
+    },
+    Action {
+        kind: String,
+        name: String,
+        body: Parts,
+    },
+    Moved {
+        from: Endpoint,
+        to: Endpoint,
+    },
+    Removed {
+        from: Endpoint,
+        destroy: bool,
+    },
+    Import {
+        to: Endpoint,
+        references: References,
+    },
     /// `required_providers`: local name and source.
     Requires(Vec<(String, String)>),
 }
@@ -153,7 +169,9 @@ pub(crate) enum Form {
     Attribute,
     Block,
     /// A JSON member, which only a schema could tell to be one or the other.
-    Either { is_void: bool },
+    Either {
+        is_void: bool,
+    },
 }
 
 impl Parts {
@@ -162,7 +180,11 @@ impl Parts {
     }
 
     pub(crate) fn push(&mut self, name: &str, form: Form, references: References) {
-        self.0.push(Part { name: name.to_owned(), form, references });
+        self.0.push(Part {
+            name: name.to_owned(),
+            form,
+            references,
+        });
     }
 
     /// Whether an argument or block of this name is given.
@@ -176,7 +198,10 @@ impl Parts {
     pub(crate) fn override_with(&mut self, over: &Self, adds: &[&str]) {
         self.0.retain(|base| {
             adds.contains(&base.name.as_str())
-                || !over.0.iter().any(|part| part.name == base.name && part.form.replaces(base.form))
+                || !over
+                    .0
+                    .iter()
+                    .any(|part| part.name == base.name && part.form.replaces(base.form))
         });
         self.0.extend(over.0.iter().cloned());
     }

@@ -11,19 +11,32 @@ pub(crate) type References = BTreeSet<Reference>;
 /// the graph is built, where a name that nothing declares has no edge: Terraform refuses it.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) enum Reference {
-    Resource { mode: Mode, kind: String, name: String },
+    Resource {
+        mode: Mode,
+        kind: String,
+        name: String,
+    },
     /// A type without a name: any resource of it may be meant.
-    ResourceType { mode: Mode, kind: String },
+    ResourceType {
+        mode: Mode,
+        kind: String,
+    },
     Local(String),
     Variable(String),
     /// One output of a module call, whatever the key of the instance.
-    Output { call: String, output: String },
+    Output {
+        call: String,
+        output: String,
+    },
     /// A module call as a whole. Terraform waits for everything inside it.
     Module(String),
     /// A function that a provider defines; it may run on the configured provider.
     ProviderFunction(String),
     /// An `action` block (Terraform 1.14).
-    Action { kind: String, name: String },
+    Action {
+        kind: String,
+        name: String,
+    },
     File(FileRead),
 }
 
@@ -70,7 +83,10 @@ impl Reference {
             "resource" => Self::of_type(Mode::Managed, first_name(steps)?, &steps[1..]),
             "action" => {
                 let (kind, name) = (first_name(steps)?, first_name(&steps[1..])?);
-                Some(Self::Action { kind: kind.to_owned(), name: name.to_owned() })
+                Some(Self::Action {
+                    kind: kind.to_owned(),
+                    name: name.to_owned(),
+                })
             }
             kind => Self::of_type(Mode::Managed, kind, steps),
         }
@@ -79,7 +95,11 @@ impl Reference {
     fn of_type(mode: Mode, kind: &str, steps: &[Step]) -> Option<Self> {
         let kind = kind.to_owned();
         Some(match first_name(steps) {
-            Some(name) => Self::Resource { mode, kind, name: name.to_owned() },
+            Some(name) => Self::Resource {
+                mode,
+                kind,
+                name: name.to_owned(),
+            },
             None => Self::ResourceType { mode, kind },
         })
     }
@@ -93,7 +113,10 @@ impl Reference {
         };
         let call = call.to_owned();
         Some(match first_name(rest) {
-            Some(output) => Self::Output { call, output: output.to_owned() },
+            Some(output) => Self::Output {
+                call,
+                output: output.to_owned(),
+            },
             None => Self::Module(call),
         })
     }

@@ -17,7 +17,12 @@ const CALL_ARGUMENTS: &[&str] = &["count", "for_each", "depends_on", "lifecycle"
 const CALL_SETTINGS: &[&str] = &["source"];
 
 pub(super) fn connect(loaded: &Loaded, nodes: &[ModuleNodes], graph: &mut Graph) {
-    let mut edges = Edges { loaded, nodes, graph, files: HashMap::new() };
+    let mut edges = Edges {
+        loaded,
+        nodes,
+        graph,
+        files: HashMap::new(),
+    };
     for index in 0..loaded.modules.len() {
         edges.module(index);
     }
@@ -94,7 +99,10 @@ impl<'e> Edges<'e> {
 
     fn inputs(&mut self, caller: usize, child: usize, call: &'e CallFacts) {
         let nodes = self.nodes;
-        for Part { name, references, .. } in &call.body.0 {
+        for Part {
+            name, references, ..
+        } in &call.body.0
+        {
             let name = name.as_str();
             if CALL_SETTINGS.contains(&name) {
                 continue;
@@ -113,13 +121,16 @@ impl<'e> Edges<'e> {
     fn imports(&mut self, index: usize, module: &'e Module) {
         for import in &module.facts.imports {
             let (to, references) = &import.facts;
-            let Some(resource) = &to.resource else { continue };
+            let Some(resource) = &to.resource else {
+                continue;
+            };
             let mut owner = Some(index);
             for step in &to.module {
-                owner = owner.and_then(|owner| match self.loaded.modules[owner].calls.get(&step.name)
-                {
-                    Some(ModuleCall::Found(child)) => Some(*child),
-                    _ => None,
+                owner = owner.and_then(|owner| {
+                    match self.loaded.modules[owner].calls.get(&step.name) {
+                        Some(ModuleCall::Found(child)) => Some(*child),
+                        _ => None,
+                    }
                 });
             }
             let key = (resource.mode, resource.kind.clone(), resource.name.clone());
@@ -150,9 +161,10 @@ impl<'e> Edges<'e> {
     fn one(&mut self, module: usize, from: NodeId, reference: &Reference) {
         let own = &self.nodes[module];
         let to = match reference {
-            Reference::Resource { mode, kind, name } => {
-                own.resources.get(&(*mode, kind.clone(), name.clone())).copied()
-            }
+            Reference::Resource { mode, kind, name } => own
+                .resources
+                .get(&(*mode, kind.clone(), name.clone()))
+                .copied(),
             Reference::ResourceType { mode, kind } => {
                 for (key, id) in &own.resources {
                     if key.0 == *mode && key.1 == *kind {
@@ -169,7 +181,10 @@ impl<'e> Edges<'e> {
             Reference::Output { call, output } => self.output(module, call, Some(output)),
             Reference::Module(call) => self.output(module, call, None),
             Reference::ProviderFunction(local) => {
-                let provider = ProviderName { local: local.clone(), alias: None };
+                let provider = ProviderName {
+                    local: local.clone(),
+                    alias: None,
+                };
                 self.configured_by(module, from, &provider);
                 None
             }
@@ -199,8 +214,15 @@ impl<'e> Edges<'e> {
         };
         let path = base.join(&read.path);
         let graph = &mut *self.graph;
-        *self.files.entry((path.clone(), read.exact)).or_insert_with(|| {
-            graph.add(if read.exact { NodeKind::File(path) } else { NodeKind::FilesIn(path) })
-        })
+        *self
+            .files
+            .entry((path.clone(), read.exact))
+            .or_insert_with(|| {
+                graph.add(if read.exact {
+                    NodeKind::File(path)
+                } else {
+                    NodeKind::FilesIn(path)
+                })
+            })
     }
 }

@@ -60,12 +60,18 @@ pub(crate) fn build(loaded: &Loaded) -> Built {
         let expansion = add();
         let whole = add();
         let named = |names: Vec<&String>, graph: &mut Graph| -> HashMap<String, NodeId> {
-            names.into_iter().map(|name| (name.clone(), graph.add(NodeKind::Other))).collect()
+            names
+                .into_iter()
+                .map(|name| (name.clone(), graph.add(NodeKind::Other)))
+                .collect()
         };
         let locals = named(facts.locals.keys().collect(), &mut graph);
         let outputs = named(facts.outputs.keys().collect(), &mut graph);
         let checks = named(facts.checks.keys().collect(), &mut graph);
-        let unknown = module.calls.iter().filter(|(_, call)| matches!(call, ModuleCall::Unknown(_)));
+        let unknown = module
+            .calls
+            .iter()
+            .filter(|(_, call)| matches!(call, ModuleCall::Unknown(_)));
         let unknown_calls = named(unknown.map(|(name, _)| name).collect(), &mut graph);
         let variables = facts.variables.keys().map(|name| {
             let kind = match module.parent {
@@ -76,10 +82,13 @@ pub(crate) fn build(loaded: &Loaded) -> Built {
         });
         let variables = variables.collect();
         let providers = facts.providers.keys();
-        let providers =
-            providers.map(|name| (name.clone(), graph.add(NodeKind::Other))).collect();
+        let providers = providers
+            .map(|name| (name.clone(), graph.add(NodeKind::Other)))
+            .collect();
         let actions = facts.actions.keys();
-        let actions = actions.map(|key| (key.clone(), graph.add(NodeKind::Other))).collect();
+        let actions = actions
+            .map(|key| (key.clone(), graph.add(NodeKind::Other)))
+            .collect();
         let mut own = BTreeMap::new();
         for key in facts.resources.keys() {
             let id = graph.add(NodeKind::Resource(resources.len()));
@@ -100,7 +109,11 @@ pub(crate) fn build(loaded: &Loaded) -> Built {
         });
     }
     edges::connect(loaded, &modules, &mut graph);
-    Built { graph, modules, resources }
+    Built {
+        graph,
+        modules,
+        resources,
+    }
 }
 
 impl ModuleNodes {

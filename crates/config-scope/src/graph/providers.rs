@@ -11,7 +11,10 @@ use crate::{
 
 /// The provider a type implies: its name up to the first underscore.
 pub(super) fn implied(kind: &str) -> ProviderName {
-    let local = kind.split_once('_').map_or(kind, |(local, _)| local).to_owned();
+    let local = kind
+        .split_once('_')
+        .map_or(kind, |(local, _)| local)
+        .to_owned();
     ProviderName { local, alias: None }
 }
 
@@ -28,16 +31,23 @@ pub(super) fn find(
     let mut alias = name.alias.clone();
     loop {
         let here = &loaded.modules[at];
-        let means = |found: &ProviderName| {
-            found.alias == alias && source_of(here, &found.local) == source
-        };
-        let found: Vec<NodeId> =
-            nodes[at].providers.iter().filter(|(name, _)| means(name)).map(|(_, id)| *id).collect();
+        let means =
+            |found: &ProviderName| found.alias == alias && source_of(here, &found.local) == source;
+        let found: Vec<NodeId> = nodes[at]
+            .providers
+            .iter()
+            .filter(|(name, _)| means(name))
+            .map(|(_, id)| *id)
+            .collect();
         if !found.is_empty() {
             return found;
         }
-        let Some(caller) = here.parent else { return Vec::new() };
-        let passed = pairs(loaded, at, caller).iter().find(|(inside, _)| means(inside));
+        let Some(caller) = here.parent else {
+            return Vec::new();
+        };
+        let passed = pairs(loaded, at, caller)
+            .iter()
+            .find(|(inside, _)| means(inside));
         match passed {
             Some((_, outside)) => {
                 source = source_of(&loaded.modules[caller], &outside.local);
@@ -55,7 +65,8 @@ pub(super) fn find(
 fn pairs(loaded: &Loaded, module: usize, caller: usize) -> &[(ProviderName, ProviderName)] {
     let call = loaded.modules[module].path.0.last();
     let call = call.and_then(|call| loaded.modules[caller].facts.calls.get(call));
-    call.and_then(|call| call.facts.providers.as_deref()).unwrap_or_default()
+    call.and_then(|call| call.facts.providers.as_deref())
+        .unwrap_or_default()
 }
 
 /// An alias that nobody passes is an error to Terraform; every configuration of that provider on

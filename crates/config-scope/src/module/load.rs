@@ -33,7 +33,10 @@ pub enum LoadError {
     #[error("the directory {0} holds no configuration files")]
     NoConfiguration(SourcePath),
     #[error("cannot read the configuration in {directory}")]
-    Io { directory: SourcePath, source: io::Error },
+    Io {
+        directory: SourcePath,
+        source: io::Error,
+    },
     #[error("cannot read the manifest of installed modules (modules.json); run init again")]
     Manifest(#[source] io::Error),
     #[error("the configuration has more than {MAX_MODULES} module calls")]
@@ -73,11 +76,18 @@ pub(crate) fn load(
     cache: &ParseCache,
 ) -> Result<Loaded, LoadError> {
     let manifest = match tree.manifest().map_err(LoadError::Manifest)? {
-        Some(bytes) => Manifest::parse(&bytes)
-            .map_err(|error| LoadError::Manifest(io::Error::other(error)))?,
+        Some(bytes) => {
+            Manifest::parse(&bytes).map_err(|error| LoadError::Manifest(io::Error::other(error)))?
+        }
         None => Manifest::default(),
     };
-    let mut loader = Loader { tree, flavour, cache, manifest, directories: HashMap::new() };
+    let mut loader = Loader {
+        tree,
+        flavour,
+        cache,
+        manifest,
+        directories: HashMap::new(),
+    };
     let root = SourcePath::root();
     loader.read_directories(&BTreeSet::from([root.clone()]))?;
     let facts = match loader.directories.get(&root) {
@@ -116,7 +126,11 @@ struct Loader<'l> {
 
 impl Loader<'_> {
     /// Resolves the calls of the modules in `level` and appends what they lead to.
-    fn follow(&mut self, loaded: &mut Loaded, level: std::ops::Range<usize>) -> Result<(), LoadError> {
+    fn follow(
+        &mut self,
+        loaded: &mut Loaded,
+        level: std::ops::Range<usize>,
+    ) -> Result<(), LoadError> {
         let mut wanted = Vec::new();
         for caller in level {
             let module = &loaded.modules[caller];
@@ -128,7 +142,9 @@ impl Loader<'_> {
         if loaded.modules.len() + wanted.len() > MAX_MODULES {
             return Err(LoadError::TooManyModules);
         }
-        let directories = wanted.iter().filter_map(|(.., target)| target.as_ref().ok().cloned());
+        let directories = wanted
+            .iter()
+            .filter_map(|(.., target)| target.as_ref().ok().cloned());
         self.read_directories(&directories.collect())?;
         for (caller, name, at, target) in wanted {
             let found = target.and_then(|directory| match self.directories.get(&directory) {
@@ -141,7 +157,13 @@ impl Loader<'_> {
                     let index = loaded.modules.len();
                     let parent = Some(caller);
                     let calls = BTreeMap::new();
-                    loaded.modules.push(Module { path, directory, facts, parent, calls });
+                    loaded.modules.push(Module {
+                        path,
+                        directory,
+                        facts,
+                        parent,
+                        calls,
+                    });
                     ModuleCall::Found(index)
                 }
                 Err(why) => {
@@ -172,7 +194,9 @@ impl Loader<'_> {
         } else {
             let key = module.path.child(name).manifest_key();
             let installed = self.manifest.directory(&key);
-            installed.cloned().ok_or("it is not installed; run init".to_owned())?
+            installed
+                .cloned()
+                .ok_or("it is not installed; run init".to_owned())?
         };
         let mut above = Some(caller);
         while let Some(index) = above {
@@ -206,14 +230,18 @@ impl Loader<'_> {
                 plan.extend(files.map(|file| (place, file, role)));
             }
         }
-        let texts: Vec<(&str, &[u8])> =
-            plan.iter().map(|(_, file, _)| (file.name.as_str(), file.bytes.as_slice())).collect();
+        let texts: Vec<(&str, &[u8])> = plan
+            .iter()
+            .map(|(_, file, _)| (file.name.as_str(), file.bytes.as_slice()))
+            .collect();
         let mut outcomes = parse_all(&texts, self.cache).into_iter();
         let mut plan = plan.into_iter().peekable();
         for (place, (directory, files)) in listings.iter().enumerate() {
             let mut merged = Vec::new();
             while let Some((_, file, role)) = plan.next_if(|(owner, ..)| *owner == place) {
-                let Some(outcome) = outcomes.next() else { break };
+                let Some(outcome) = outcomes.next() else {
+                    break;
+                };
                 merged.push((directory.join(&file.name), role, outcome));
             }
             let facts = files.as_ref().map(|files| {
@@ -239,5 +267,7 @@ fn read_assignments(directory: &SourcePath, files: &[SourceFile], facts: &mut Mo
 /// Terraform's rule for a source that is a path next to the caller.
 fn is_local(source: &str) -> bool {
     [".", ".."].contains(&source)
-        || ["./", "../", ".\\", "..\\"].iter().any(|prefix| source.starts_with(prefix))
+        || ["./", "../", ".\\", "..\\"]
+            .iter()
+            .any(|prefix| source.starts_with(prefix))
 }

@@ -31,7 +31,9 @@ impl Manifest {
         let document: Document = serde_json::from_slice(bytes)?;
         let records = document.modules.into_iter();
         let directories = records.map(|record| (record.key, SourcePath::new(&record.dir)));
-        Ok(Self { directories: directories.collect() })
+        Ok(Self {
+            directories: directories.collect(),
+        })
     }
 
     pub(super) fn directory(&self, key: &str) -> Option<&SourcePath> {

@@ -78,73 +78,132 @@ fn put<K: Ord, T>(
             merge(&mut base.facts, facts);
             base.also_at.push(at);
         }
-        None => _ = map.insert(key, Declared { facts, at, also_at: Vec::new() }),
+        None => {
+            _ = map.insert(
+                key,
+                Declared {
+                    facts,
+                    at,
+                    also_at: Vec::new(),
+                },
+            )
+        }
     }
 }
 
 impl ModuleFacts {
     pub(super) fn add_file(&mut self, file: &SourcePath, facts: &FileFacts, role: Role) {
-        self.strange.extend(facts.strange.iter().map(|fault| (file.clone(), fault.clone())));
+        self.strange.extend(
+            facts
+                .strange
+                .iter()
+                .map(|fault| (file.clone(), fault.clone())),
+        );
         for item in &facts.items {
             self.add(file, item, role);
         }
     }
 
     fn add(&mut self, file: &SourcePath, item: &Item, role: Role) {
-        let at = Location { file: file.clone(), line: item.line };
+        let at = Location {
+            file: file.clone(),
+            line: item.line,
+        };
         match &item.kind {
             ItemKind::Resource(resource) => {
                 let key = (resource.mode, resource.kind.clone(), resource.name.clone());
-                put(&mut self.resources, key, at, resource.clone(), |base, over| {
-                    merge_parts(&mut base.body, &over.body, role);
-                    base.repetition = over.repetition.or(base.repetition);
-                    base.provider = over.provider.or(base.provider.take());
-                });
+                put(
+                    &mut self.resources,
+                    key,
+                    at,
+                    resource.clone(),
+                    |base, over| {
+                        merge_parts(&mut base.body, &over.body, role);
+                        base.repetition = over.repetition.or(base.repetition);
+                        base.provider = over.provider.or(base.provider.take());
+                    },
+                );
             }
             ItemKind::Module(call) => {
-                put(&mut self.calls, call.name.clone(), at, call.clone(), |base, over| {
-                    merge_parts(&mut base.body, &over.body, role);
-                    base.repetition = over.repetition.or(base.repetition);
-                    base.source = over.source.or(base.source.take());
-                    let providers = over.providers.filter(|given| !given.is_empty());
-                    base.providers = providers.or(base.providers.take());
-                });
+                put(
+                    &mut self.calls,
+                    call.name.clone(),
+                    at,
+                    call.clone(),
+                    |base, over| {
+                        merge_parts(&mut base.body, &over.body, role);
+                        base.repetition = over.repetition.or(base.repetition);
+                        base.source = over.source.or(base.source.take());
+                        let providers = over.providers.filter(|given| !given.is_empty());
+                        base.providers = providers.or(base.providers.take());
+                    },
+                );
             }
             ItemKind::Local(local) => {
-                put(&mut self.locals, local.name.clone(), at, local.clone(), |base, over| {
-                    if role == Role::Primary {
-                        base.references.extend(over.references);
-                    } else {
-                        base.references = over.references;
-                    }
-                });
+                put(
+                    &mut self.locals,
+                    local.name.clone(),
+                    at,
+                    local.clone(),
+                    |base, over| {
+                        if role == Role::Primary {
+                            base.references.extend(over.references);
+                        } else {
+                            base.references = over.references;
+                        }
+                    },
+                );
             }
             ItemKind::Variable(variable) => {
                 let key = variable.name.clone();
-                put(&mut self.variables, key, at, variable.clone(), |base, over| {
-                    base.has_default |= over.has_default;
-                    base.sensitive |= over.sensitive;
-                    base.ephemeral |= over.ephemeral;
-                    base.validation.extend(over.validation);
-                });
+                put(
+                    &mut self.variables,
+                    key,
+                    at,
+                    variable.clone(),
+                    |base, over| {
+                        base.has_default |= over.has_default;
+                        base.sensitive |= over.sensitive;
+                        base.ephemeral |= over.ephemeral;
+                        base.validation.extend(over.validation);
+                    },
+                );
             }
             ItemKind::Output(output) => {
-                put(&mut self.outputs, output.name.clone(), at, output.clone(), |base, over| {
-                    merge_parts(&mut base.body, &over.body, role);
-                    base.sensitive |= over.sensitive;
-                    base.ephemeral |= over.ephemeral;
-                });
+                put(
+                    &mut self.outputs,
+                    output.name.clone(),
+                    at,
+                    output.clone(),
+                    |base, over| {
+                        merge_parts(&mut base.body, &over.body, role);
+                        base.sensitive |= over.sensitive;
+                        base.ephemeral |= over.ephemeral;
+                    },
+                );
             }
             ItemKind::Provider(provider) => {
                 let key = provider.name.clone();
-                put(&mut self.providers, key, at, provider.clone(), |base, over| {
-                    merge_parts(&mut base.body, &over.body, role);
-                });
+                put(
+                    &mut self.providers,
+                    key,
+                    at,
+                    provider.clone(),
+                    |base, over| {
+                        merge_parts(&mut base.body, &over.body, role);
+                    },
+                );
             }
             ItemKind::Check { name, references } => {
-                put(&mut self.checks, name.clone(), at, references.clone(), |base, over| {
-                    base.extend(over);
-                });
+                put(
+                    &mut self.checks,
+                    name.clone(),
+                    at,
+                    references.clone(),
+                    |base, over| {
+                        base.extend(over);
+                    },
+                );
             }
             ItemKind::Action { kind, name, body } => {
                 let key = (kind.clone(), name.clone());
@@ -157,9 +216,12 @@ impl ModuleFacts {
                 self.removed.push(single(at, (from.clone(), *destroy)));
             }
             ItemKind::Import { to, references } => {
-                self.imports.push(single(at, (to.clone(), references.clone())));
+                self.imports
+                    .push(single(at, (to.clone(), references.clone())));
             }
-            ItemKind::Requires(required) => self.required_providers.extend(required.iter().cloned()),
+            ItemKind::Requires(required) => {
+                self.required_providers.extend(required.iter().cloned())
+            }
         }
     }
 
@@ -178,7 +240,11 @@ impl ModuleFacts {
 }
 
 fn single<T>(at: Location, facts: T) -> Declared<T> {
-    Declared { facts, at, also_at: Vec::new() }
+    Declared {
+        facts,
+        at,
+        also_at: Vec::new(),
+    }
 }
 
 /// A second declaration in a primary file is an error to Terraform: both are kept, and it will say

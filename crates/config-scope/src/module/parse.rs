@@ -43,27 +43,41 @@ impl ParseCache {
 
     fn get(&self, key: &Key) -> Option<Outcome> {
         // A panic elsewhere leaves a map that is whole: entries are put in complete.
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner).get(key).cloned()
+        self.seen
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(key)
+            .cloned()
     }
 
     fn put(&self, key: Key, outcome: Outcome) {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner).insert(key, outcome);
+        self.seen
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(key, outcome);
     }
 }
 
 /// What each file says, in the order of `files` (name and content).
 pub(super) fn parse_all(files: &[(&str, &[u8])], cache: &ParseCache) -> Vec<Outcome> {
     let bytes: usize = files.iter().map(|(_, bytes)| bytes.len()).sum();
-    let workers = thread::available_parallelism().map_or(1, usize::from).min(files.len());
+    let workers = thread::available_parallelism()
+        .map_or(1, usize::from)
+        .min(files.len());
     if workers < 2 || bytes < SERIAL_BYTES {
-        return files.iter().map(|(name, bytes)| parse(name, bytes, cache)).collect();
+        return files
+            .iter()
+            .map(|(name, bytes)| parse(name, bytes, cache))
+            .collect();
     }
     let next = AtomicUsize::new(0);
     let outcomes: Mutex<Vec<Option<Outcome>>> = Mutex::new(vec![None; files.len()]);
     let work = || {
         loop {
             let place = next.fetch_add(1, Ordering::Relaxed);
-            let Some((name, bytes)) = files.get(place) else { return };
+            let Some((name, bytes)) = files.get(place) else {
+                return;
+            };
             let outcome = parse(name, bytes, cache);
             outcomes.lock().unwrap_or_else(PoisonError::into_inner)[place] = Some(outcome);
         }
@@ -71,12 +85,17 @@ pub(super) fn parse_all(files: &[(&str, &[u8])], cache: &ParseCache) -> Vec<Outc
     thread::scope(|scope| {
         for _ in 0..workers {
             // Where the system gives no thread, the loop below does the work.
-            _ = thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, work);
+            _ = thread::Builder::new()
+                .stack_size(STACK_BYTES)
+                .spawn_scoped(scope, work);
         }
     });
-    let outcomes = outcomes.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let outcomes = outcomes
+        .into_inner()
+        .unwrap_or_else(PoisonError::into_inner);
     let done = outcomes.into_iter().zip(files);
-    done.map(|(done, (name, bytes))| done.unwrap_or_else(|| parse(name, bytes, cache))).collect()
+    done.map(|(done, (name, bytes))| done.unwrap_or_else(|| parse(name, bytes, cache)))
+        .collect()
 }
 
 fn parse(name: &str, bytes: &[u8], cache: &ParseCache) -> Outcome {

@@ -40,15 +40,26 @@ impl SourceTree for DiskTree {
         for entry in entries {
             let path = entry?.path();
             // What is not UTF-8 in a name is replaced: the name is only shown and compared.
-            let name = path.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
+            let name = path
+                .file_name()
+                .map(|name| name.to_string_lossy())
+                .unwrap_or_default();
             // The flavour is the analysis' to decide; here the wider rule holds.
-            let wanted = is_configuration_name(&name, Flavour::OpenTofu) || is_variables_name(&name);
+            let wanted =
+                is_configuration_name(&name, Flavour::OpenTofu) || is_variables_name(&name);
             // A directory called `x.tf` is skipped by Terraform too. Links are followed.
-            if !wanted || fs::metadata(&path).map_err(|error| naming(&path, error))?.is_dir() {
+            if !wanted
+                || fs::metadata(&path)
+                    .map_err(|error| naming(&path, error))?
+                    .is_dir()
+            {
                 continue;
             }
             let bytes = fs::read(&path).map_err(|error| naming(&path, error))?;
-            files.push(SourceFile { name: name.into_owned(), bytes });
+            files.push(SourceFile {
+                name: name.into_owned(),
+                bytes,
+            });
         }
         Ok(Some(files))
     }
@@ -68,5 +79,8 @@ fn naming(path: &Path, error: io::Error) -> io::Error {
 }
 
 fn is_absent(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+    matches!(
+        error.kind(),
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+    )
 }

@@ -55,7 +55,9 @@ impl MemoryTree {
     }
 
     pub fn files(&self) -> impl Iterator<Item = (&SourcePath, &[u8])> {
-        self.files.iter().map(|(path, bytes)| (path, bytes.as_slice()))
+        self.files
+            .iter()
+            .map(|(path, bytes)| (path, bytes.as_slice()))
     }
 }
 

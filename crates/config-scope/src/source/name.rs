@@ -33,7 +33,11 @@ pub fn is_variables_name(name: &str) -> bool {
 
 /// How the text of a configuration or variables file is to be read.
 pub(crate) fn syntax_of(name: &str) -> Syntax {
-    if name.ends_with(".json") { Syntax::Json } else { Syntax::Hcl }
+    if name.ends_with(".json") {
+        Syntax::Json
+    } else {
+        Syntax::Hcl
+    }
 }
 
 /// The names that count in one directory: first the primary files, then the override files, each
@@ -42,20 +46,22 @@ pub(crate) fn effective_names<'n>(
     names: impl Iterator<Item = &'n str>,
     flavour: Flavour,
 ) -> (Vec<&'n str>, Vec<&'n str>) {
-    let names: BTreeSet<&str> =
-        names.filter(|name| is_configuration_name(name, flavour)).collect();
-    names.iter().copied().filter(|name| !is_replaced(name, &names, flavour)).partition(|name| {
-        !split(name, flavour).is_some_and(|(base, _)| {
-            base == "override" || base.ends_with("_override")
+    let names: BTreeSet<&str> = names
+        .filter(|name| is_configuration_name(name, flavour))
+        .collect();
+    names
+        .iter()
+        .copied()
+        .filter(|name| !is_replaced(name, &names, flavour))
+        .partition(|name| {
+            !split(name, flavour)
+                .is_some_and(|(base, _)| base == "override" || base.ends_with("_override"))
         })
-    })
 }
 
 /// Terraform skips hidden files and what editors leave behind.
 fn is_ignored(name: &str) -> bool {
-    name.starts_with('.')
-        || name.ends_with('~')
-        || (name.starts_with('#') && name.ends_with('#'))
+    name.starts_with('.') || name.ends_with('~') || (name.starts_with('#') && name.ends_with('#'))
 }
 
 /// A configuration file's base name and extension.
@@ -64,7 +70,9 @@ fn split(name: &str, flavour: Flavour) -> Option<(&str, &'static str)> {
         Flavour::Terraform => &[".tf", ".tf.json"],
         Flavour::OpenTofu => &[".tf", ".tf.json", ".tofu", ".tofu.json"],
     };
-    extensions.iter().find_map(|extension| Some((name.strip_suffix(extension)?, *extension)))
+    extensions
+        .iter()
+        .find_map(|extension| Some((name.strip_suffix(extension)?, *extension)))
 }
 
 /// Whether a `.tofu` file stands in for this one.
@@ -83,7 +91,15 @@ mod tests {
 
     #[test]
     fn override_files_come_last_in_name_order() {
-        let names = ["z.tf", "override.tf", "aa_override.tf", "a.tf.json", ".h.tf", "b.tf~", "x.md"];
+        let names = [
+            "z.tf",
+            "override.tf",
+            "aa_override.tf",
+            "a.tf.json",
+            ".h.tf",
+            "b.tf~",
+            "x.md",
+        ];
         let (primary, overrides) = effective_names(names.into_iter(), Flavour::Terraform);
         assert_eq!(primary, ["a.tf.json", "z.tf"]);
         assert_eq!(overrides, ["aa_override.tf", "override.tf"]);
@@ -91,7 +107,14 @@ mod tests {
 
     #[test]
     fn a_tofu_file_stands_in_for_the_tf_file_of_its_name() {
-        let names = ["a.tf", "a.tofu", "a.tf.json", "b.tf", "o_override.tf", "o_override.tofu"];
+        let names = [
+            "a.tf",
+            "a.tofu",
+            "a.tf.json",
+            "b.tf",
+            "o_override.tf",
+            "o_override.tofu",
+        ];
         let (primary, overrides) = effective_names(names.into_iter(), Flavour::OpenTofu);
         assert_eq!(primary, ["a.tf.json", "a.tofu", "b.tf"]);
         assert_eq!(overrides, ["o_override.tofu"]);

@@ -55,7 +55,9 @@ impl SourcePath {
     }
 
     pub fn file_name(&self) -> &str {
-        self.0.rsplit_once('/').map_or(self.0.as_str(), |(_, name)| name)
+        self.0
+            .rsplit_once('/')
+            .map_or(self.0.as_str(), |(_, name)| name)
     }
 
     pub fn as_str(&self) -> &str {
@@ -67,9 +69,10 @@ impl SourcePath {
         if self.0 == "." {
             return !other.0.starts_with('/') && other.0 != ".." && !other.0.starts_with("../");
         }
-        other.0.strip_prefix(&self.0).is_some_and(|rest| {
-            rest.is_empty() || rest.starts_with('/') || self.0.ends_with('/')
-        })
+        other
+            .0
+            .strip_prefix(&self.0)
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with('/') || self.0.ends_with('/'))
     }
 }
 

@@ -39,7 +39,11 @@ struct Decoder<'d> {
 }
 
 pub(super) fn decode(body: RawBody<'_>, reading: &Reading<'_>, lines: &Lines) -> FileFacts {
-    let mut decoder = Decoder { reading, lines, facts: FileFacts::default() };
+    let mut decoder = Decoder {
+        reading,
+        lines,
+        facts: FileFacts::default(),
+    };
     for (keyword, labels) in BLOCKS {
         let mut misshapen = Vec::new();
         for block in body.blocks(keyword, *labels, &mut misshapen) {
@@ -56,12 +60,18 @@ pub(super) fn decode(body: RawBody<'_>, reading: &Reading<'_>, lines: &Lines) ->
 
 impl Decoder<'_> {
     fn strange(&mut self, offset: usize, what: impl Into<String>) {
-        let fault = Fault { line: self.lines.at(offset), what: what.into() };
+        let fault = Fault {
+            line: self.lines.at(offset),
+            what: what.into(),
+        };
         self.facts.strange.push(fault);
     }
 
     fn item(&mut self, offset: usize, kind: ItemKind) {
-        self.facts.items.push(Item { line: self.lines.at(offset), kind });
+        self.facts.items.push(Item {
+            line: self.lines.at(offset),
+            kind,
+        });
     }
 
     /// Reports what stands at the top level and is no block of the language.
@@ -78,14 +88,19 @@ impl Decoder<'_> {
                 };
                 body.iter()
                     .filter_map(|structure| {
-                        Some((structure.span().map_or(0, |span| span.start), name(structure)?))
+                        Some((
+                            structure.span().map_or(0, |span| span.start),
+                            name(structure)?,
+                        ))
                     })
                     .collect()
             }
             RawBody::Json(json) => {
                 let members = json.members().iter();
                 let unknown = members.filter(|(name, _)| name != "//" && !known(name));
-                unknown.map(|(name, value)| (value.offset, name.to_string())).collect()
+                unknown
+                    .map(|(name, value)| (value.offset, name.to_string()))
+                    .collect()
             }
         };
         for (offset, name) in unknown {
@@ -129,7 +144,10 @@ impl Decoder<'_> {
                     alias: alias.map(str::to_owned),
                 };
                 let body = parts::of(self.reading, body, &["alias", "version"]);
-                self.item(block.offset, ItemKind::Provider(ProviderFacts { name, body }));
+                self.item(
+                    block.offset,
+                    ItemKind::Provider(ProviderFacts { name, body }),
+                );
             }
             ("check", [name]) => {
                 let mut misshapen = Vec::new();
@@ -156,14 +174,22 @@ impl Decoder<'_> {
     /// `moved`, `removed` and `import`: blocks about where objects are recorded.
     fn movement(&mut self, keyword: &str, block: &RawBlock<'_>) {
         let named = |name| {
-            block.body.attribute(name).and_then(RawExpr::path).and_then(|path| endpoint::of(&path))
+            block
+                .body
+                .attribute(name)
+                .and_then(RawExpr::path)
+                .and_then(|path| endpoint::of(&path))
         };
         let kind = match keyword {
-            "moved" => named("from").zip(named("to")).map(|(from, to)| ItemKind::Moved { from, to }),
+            "moved" => named("from")
+                .zip(named("to"))
+                .map(|(from, to)| ItemKind::Moved { from, to }),
             "removed" => {
                 let mut misshapen = Vec::new();
                 let lifecycle = block.body.blocks("lifecycle", 0, &mut misshapen);
-                let destroy = lifecycle.iter().find_map(|block| block.body.attribute("destroy"));
+                let destroy = lifecycle
+                    .iter()
+                    .find_map(|block| block.body.attribute("destroy"));
                 // Without a lifecycle block the object is destroyed.
                 let destroy = destroy.and_then(RawExpr::bool).unwrap_or(true);
                 named("from").map(|from| ItemKind::Removed { from, destroy })
@@ -180,7 +206,10 @@ impl Decoder<'_> {
         };
         match kind {
             Some(kind) => self.item(block.offset, kind),
-            None => self.strange(block.offset, format!("a `{keyword}` block that names no object")),
+            None => self.strange(
+                block.offset,
+                format!("a `{keyword}` block that names no object"),
+            ),
         }
     }
 
@@ -198,7 +227,10 @@ impl Decoder<'_> {
         if let Some(provider) = provider {
             resource.provider = providers::name(provider);
             if resource.provider.is_none() {
-                self.strange(block.offset, format!("the provider of {kind}.{name} is computed"));
+                self.strange(
+                    block.offset,
+                    format!("the provider of {kind}.{name} is computed"),
+                );
             }
             providers::collect_keys(self.reading, provider, &mut resource.body);
         }
@@ -206,14 +238,20 @@ impl Decoder<'_> {
     }
 
     fn module(&mut self, name: &str, block: &RawBlock<'_>) {
-        let source = block.body.attribute("source").map(|source| match source.text() {
-            Some(text) => CallSource::Literal(text.to_owned()),
-            None => CallSource::Computed,
-        });
+        let source = block
+            .body
+            .attribute("source")
+            .map(|source| match source.text() {
+                Some(text) => CallSource::Literal(text.to_owned()),
+                None => CallSource::Computed,
+            });
         let mut body = parts::of(self.reading, block.body, &["version", "providers"]);
         let providers = block.body.attribute("providers").map(|given| {
             providers::pairs(self.reading, given, &mut body).unwrap_or_else(|| {
-                self.strange(block.offset, format!("the providers of module.{name} are computed"));
+                self.strange(
+                    block.offset,
+                    format!("the providers of module.{name} are computed"),
+                );
                 Vec::new()
             })
         });
@@ -234,15 +272,18 @@ impl Decoder<'_> {
                 let attributes = body.attributes();
                 let local = attributes.map(|local| {
                     let offset = local.span().map_or(0, |span| span.start);
-                    (offset, local.key.as_str().to_owned(), RawExpr::Hcl(&local.value))
+                    (
+                        offset,
+                        local.key.as_str().to_owned(),
+                        RawExpr::Hcl(&local.value),
+                    )
                 });
                 local.collect()
             }
             RawBody::Json(json) => {
                 let members = json.members().iter().filter(|(name, _)| name != "//");
-                let local = members.map(|(name, value)| {
-                    (value.offset, name.to_string(), RawExpr::Json(value))
-                });
+                let local = members
+                    .map(|(name, value)| (value.offset, name.to_string(), RawExpr::Json(value)));
                 local.collect()
             }
         };

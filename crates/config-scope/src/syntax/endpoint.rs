@@ -15,11 +15,21 @@ pub(super) fn of(path: &RawPath) -> Option<Endpoint> {
     let mut word = path.root.as_str();
     let mut module = Vec::new();
     while word == "module" {
-        let Some(Step::Attribute(name)) = words.next() else { return None };
+        let Some(Step::Attribute(name)) = words.next() else {
+            return None;
+        };
         let key = next_key(&mut words);
-        module.push(ModuleStep { name: name.clone(), key });
+        module.push(ModuleStep {
+            name: name.clone(),
+            key,
+        });
         match words.next() {
-            None => return Some(Endpoint { module, resource: None }),
+            None => {
+                return Some(Endpoint {
+                    module,
+                    resource: None,
+                });
+            }
             Some(Step::Attribute(next)) => word = next,
             Some(_) => return None,
         }
@@ -30,21 +40,31 @@ pub(super) fn of(path: &RawPath) -> Option<Endpoint> {
         _ => Mode::Managed,
     };
     if mode != Mode::Managed || word == "resource" {
-        let Some(Step::Attribute(kind)) = words.next() else { return None };
+        let Some(Step::Attribute(kind)) = words.next() else {
+            return None;
+        };
         word = kind;
     }
-    let Some(Step::Attribute(name)) = words.next() else { return None };
+    let Some(Step::Attribute(name)) = words.next() else {
+        return None;
+    };
     let key = next_key(&mut words);
     if words.next().is_some() {
         return None;
     }
-    let resource = EndpointResource { mode, kind: word.to_owned(), name: name.clone(), key };
-    Some(Endpoint { module, resource: Some(resource) })
+    let resource = EndpointResource {
+        mode,
+        kind: word.to_owned(),
+        name: name.clone(),
+        key,
+    };
+    Some(Endpoint {
+        module,
+        resource: Some(resource),
+    })
 }
 
-fn next_key<'s>(
-    words: &mut Peekable<impl Iterator<Item = &'s Step>>,
-) -> Option<Key> {
+fn next_key<'s>(words: &mut Peekable<impl Iterator<Item = &'s Step>>) -> Option<Key> {
     match words.next_if(|step| matches!(step, Step::Key(_) | Step::Dynamic)) {
         Some(Step::Key(key)) => Some(key.clone()),
         _ => None,

@@ -33,11 +33,19 @@ pub(super) fn read_by(call: &FuncCall) -> Option<FileRead> {
     }
     let (base, path, complete) = literal_path(call.args.get(0)?)?;
     if complete {
-        return Some(FileRead { base, path, exact: !is_directory });
+        return Some(FileRead {
+            base,
+            path,
+            exact: !is_directory,
+        });
     }
     // Of a partly computed name only the directory before the computed part is certain.
     let directory = path.rsplit_once('/').map_or("", |(directory, _)| directory);
-    Some(FileRead { base, path: directory.to_owned(), exact: false })
+    Some(FileRead {
+        base,
+        path: directory.to_owned(),
+        exact: false,
+    })
 }
 
 /// The base, the literal beginning of the path, and whether that is all of it.

@@ -1,36 +1,152 @@
-//! Where hcl-edit and Terraform may disagree about the end of a heredoc.
+//! Where hcl-edit and Terraform disagree about the end of a heredoc.
 //!
 //! Terraform ends a heredoc at the first line that, trimmed, is the marker and nothing else.
 //! hcl-edit (0.10.0) also ends it at a line that goes on after the marker, and does not trim what
-//! is white space only in Unicode. Either would turn text into configuration or the reverse, so
-//! such a heredoc is reported and its file counts as unread.
+//! is white space only in Unicode. Either would turn text into configuration or the reverse.
+//!
+//! So a marker that such a line begins with is replaced before parsing, by one of the same length
+//! ([`disguise`]), and every heredoc that was parsed is held against the original text
+//! ([`fault`]): if its extent is not the one that Terraform sees, the file counts as unread.
 
-use std::ops::Range;
+use std::{borrow::Cow, ops::Range};
 
-use hcl_edit::template::HeredocTemplate;
+/// `text` with the markers replaced that hcl-edit would misread; offsets stay the same.
+///
+/// What looks like a heredoc in a comment may be changed too. That is harmless: [`fault`] decides.
+pub(super) fn disguise(text: &str) -> Cow<'_, str> {
+    if !text.contains("<<") {
+        return Cow::Borrowed(text);
+    }
+    let lines = lines_of(text);
+    let mut changes: Vec<(usize, usize, String)> = Vec::new();
+    let mut at = 0;
+    while let Some((offset, line)) = lines.get(at) {
+        at += 1;
+        let Some((place, marker)) = opening(line) else {
+            continue;
+        };
+        let ends = |(_, line): &(usize, &str)| line.trim() == marker;
+        let Some(length) = lines[at..].iter().position(ends) else {
+            continue;
+        };
+        let body = &lines[at..at + length];
+        let (end_offset, end_line) = lines[at + length];
+        at += length + 1;
+        if !body
+            .iter()
+            .any(|(_, line)| line.trim_start().starts_with(marker))
+        {
+            continue;
+        }
+        if let Some(other) = unused_marker(marker.len(), body) {
+            let indent = end_line.len() - end_line.trim_start().len();
+            changes.push((offset + place, marker.len(), other.clone()));
+            changes.push((end_offset + indent, marker.len(), other));
+        }
+    }
+    let mut text = Cow::Borrowed(text);
+    for (offset, length, marker) in changes {
+        text.to_mut()
+            .replace_range(offset..offset + length, &marker);
+    }
+    text
+}
 
-/// What is wrong with a heredoc at `span` of `source`, if anything, and at which offset.
-pub(super) fn fault(
-    source: &str,
-    span: Option<Range<usize>>,
-    heredoc: &HeredocTemplate,
-) -> Option<(usize, &'static str)> {
-    let Some(text) = span.as_ref().and_then(|span| source.get(span.clone())) else {
+/// What is wrong with the heredoc at `span` of the original text, if anything, and where.
+pub(super) fn fault(source: &str, span: Option<Range<usize>>) -> Option<(usize, &'static str)> {
+    let Some(span) = span else {
         return Some((0, "a heredoc without a known place"));
     };
-    let span = span?;
-    let marker = heredoc.delimiter.as_str();
-    let rest = source.get(span.end..)?;
-    if !rest.split('\n').next()?.trim().is_empty() {
+    let Some((text, after)) = source.get(span.clone()).zip(source.get(span.end..)) else {
+        return Some((span.start, "a heredoc without a known place"));
+    };
+    if !after
+        .split('\n')
+        .next()
+        .unwrap_or_default()
+        .trim()
+        .is_empty()
+    {
         return Some((span.end, "text after the end marker of a heredoc"));
     }
-    let mut offset = span.start;
-    for line in text.split_inclusive('\n') {
-        let is_last = offset + line.len() >= span.end;
-        if !is_last && line.trim() == marker {
-            return Some((offset, "a line inside a heredoc that Terraform takes for its end"));
-        }
-        offset += line.len();
+    let lines = lines_of(text);
+    let (Some((_, first)), Some((last, inside))) = (lines.first(), lines[1..].split_last()) else {
+        return Some((span.start, "a heredoc on one line"));
+    };
+    let Some((_, marker)) = opening(first) else {
+        return Some((span.start, "a heredoc without a marker"));
+    };
+    if last.1.trim() != marker {
+        return Some((span.start + last.0, "a heredoc that ends at another marker"));
     }
-    None
+    let early = inside.iter().find(|(_, line)| line.trim() == marker);
+    early.map(|(offset, _)| {
+        (
+            span.start + offset,
+            "a line inside a heredoc that Terraform takes for its end",
+        )
+    })
+}
+
+fn lines_of(text: &str) -> Vec<(usize, &str)> {
+    let mut offset = 0;
+    let line = |line: &'_ str| {
+        let start = offset;
+        offset += line.len();
+        start
+    };
+    let starts: Vec<usize> = text.split_inclusive('\n').map(line).collect();
+    starts.into_iter().zip(text.split_inclusive('\n')).collect()
+}
+
+/// The marker of a heredoc that begins at the end of `line`, and where in the line it stands.
+fn opening(line: &str) -> Option<(usize, &str)> {
+    let line = line.strip_suffix('\n')?;
+    let line = line.strip_suffix('\r').unwrap_or(line);
+    let place = line.rfind("<<")? + 2;
+    let place = place + usize::from(line[place..].starts_with('-'));
+    let marker = &line[place..];
+    let is_marker = marker
+        .chars()
+        .next()
+        .is_some_and(|first| !first.is_ascii_digit())
+        && marker
+            .chars()
+            .all(|rune| rune.is_alphanumeric() || "_-".contains(rune));
+    is_marker.then_some((place, marker))
+}
+
+/// A marker of `length` bytes that no line of `body` begins with.
+fn unused_marker(length: usize, body: &[(usize, &str)]) -> Option<String> {
+    let markers = ('A'..='Z')
+        .chain('a'..='z')
+        .map(|letter| letter.to_string().repeat(length));
+    let mut markers = markers.filter(|marker| {
+        !body
+            .iter()
+            .any(|(_, line)| line.trim_start().starts_with(marker.as_str()))
+    });
+    markers.next()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::disguise;
+
+    #[test]
+    fn only_a_marker_that_a_line_begins_with_is_replaced() {
+        let plain = "a = <<EOT\n x EOT\nEOT\n";
+        assert_eq!(disguise(plain), plain);
+        let odd = "a = <<-EOT\n EOT in front\n  AAA\n  EOT\nb = \"EOT\"\n";
+        assert_eq!(
+            disguise(odd),
+            "a = <<-BBB\n EOT in front\n  AAA\n  BBB\nb = \"EOT\"\n"
+        );
+    }
+
+    #[test]
+    fn a_heredoc_in_the_text_of_a_heredoc_is_text() {
+        let nested = "a = <<SH\ncat <<EOF\nSH -c\nEOF\nSH\n";
+        assert_eq!(disguise(nested), "a = <<AA\ncat <<EOF\nSH -c\nEOF\nAA\n");
+    }
 }

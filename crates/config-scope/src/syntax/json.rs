@@ -57,14 +57,16 @@ impl<'t> Json<'t> {
         let kind = match source.as_bytes().first() {
             Some(b'{') => {
                 let Members(members) = serde_json::from_str(source).map_err(fail)?;
-                let members = members.into_iter().map(|(name, value)| {
-                    Ok((name.0, Json::of(value, text, depth + 1)?))
-                });
+                let members = members
+                    .into_iter()
+                    .map(|(name, value)| Ok((name.0, Json::of(value, text, depth + 1)?)));
                 Kind::Object(members.collect::<Result<_, NotJson>>()?)
             }
             Some(b'[') => {
                 let items: Vec<&RawValue> = serde_json::from_str(source).map_err(fail)?;
-                let items = items.into_iter().map(|item| Json::of(item, text, depth + 1));
+                let items = items
+                    .into_iter()
+                    .map(|item| Json::of(item, text, depth + 1));
                 Kind::Array(items.collect::<Result<_, NotJson>>()?)
             }
             Some(b'"') => {
@@ -126,10 +128,16 @@ impl<'de> Deserialize<'de> for Members<'de> {
 
 /// serde_json speaks of lines and columns; offsets are what the rest of this crate speaks of.
 fn at_position(source: &str, base: usize, error: &serde_json::Error) -> NotJson {
-    let line_start: usize =
-        source.split_inclusive('\n').take(error.line().saturating_sub(1)).map(str::len).sum();
+    let line_start: usize = source
+        .split_inclusive('\n')
+        .take(error.line().saturating_sub(1))
+        .map(str::len)
+        .sum();
     let offset = (line_start + error.column().saturating_sub(1)).min(source.len());
-    NotJson { offset: base + offset, what: error.to_string() }
+    NotJson {
+        offset: base + offset,
+        what: error.to_string(),
+    }
 }
 
 #[cfg(test)]
@@ -139,10 +147,14 @@ mod tests {
     #[test]
     fn repeated_members_and_offsets_are_kept() {
         let text = "{\"a\": 1,\n \"a\": {\"b\\u0041\": [\"x\"]}}";
-        let Kind::Object(members) = Json::parse(text).unwrap().kind else { panic!("an object") };
+        let Kind::Object(members) = Json::parse(text).unwrap().kind else {
+            panic!("an object")
+        };
         assert_eq!(members.len(), 2);
         assert_eq!(&text[members[1].1.offset..][..2], "{\"");
-        let Kind::Object(inner) = &members[1].1.kind else { panic!("an object") };
+        let Kind::Object(inner) = &members[1].1.kind else {
+            panic!("an object")
+        };
         assert_eq!(inner[0].0, "bA");
     }
 

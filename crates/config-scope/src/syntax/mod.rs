@@ -37,10 +37,15 @@ pub(crate) fn read_configuration(bytes: &[u8], syntax: Syntax) -> Result<FileFac
 /// Reads a variables file: the names it assigns.
 pub(crate) fn read_variables(bytes: &[u8], syntax: Syntax) -> Result<Vec<String>, Fault> {
     with_body(bytes, syntax, |body, _, _| match body {
-        RawBody::Hcl(body) => {
-            body.attributes().map(|assigned| assigned.key.as_str().to_owned()).collect()
-        }
-        RawBody::Json(json) => json.members().iter().map(|(name, _)| name.to_string()).collect(),
+        RawBody::Hcl(body) => body
+            .attributes()
+            .map(|assigned| assigned.key.as_str().to_owned())
+            .collect(),
+        RawBody::Json(json) => json
+            .members()
+            .iter()
+            .map(|(name, _)| name.to_string())
+            .collect(),
     })
 }
 
@@ -55,7 +60,10 @@ fn with_body<T>(
     interpret: impl FnOnce(RawBody<'_>, &Reading<'_>, &Lines) -> T,
 ) -> Result<T, Fault> {
     if bytes.len() > MAX_FILE_BYTES {
-        return Err(Fault { line: 1, what: "the file is larger than 64 MiB".to_owned() });
+        return Err(Fault {
+            line: 1,
+            what: "the file is larger than 64 MiB".to_owned(),
+        });
     }
     // Terraform drops the mark from native syntax, and refuses it in JSON.
     let bytes = match syntax {
@@ -70,10 +78,11 @@ fn with_body<T>(
     let reading = Reading::new(text);
     let result = match syntax {
         Syntax::Hcl => {
-            let body: Body = hcl_edit::parser::parse_body(text).map_err(|error| Fault {
-                line: u32::try_from(error.location().line()).unwrap_or(u32::MAX),
-                what: error.message().to_owned(),
-            })?;
+            let body: Body =
+                hcl_edit::parser::parse_body(&heredoc::disguise(text)).map_err(|error| Fault {
+                    line: u32::try_from(error.location().line()).unwrap_or(u32::MAX),
+                    what: error.message().to_owned(),
+                })?;
             interpret(RawBody::Hcl(&body), &reading, &lines)
         }
         Syntax::Json => {
@@ -89,7 +98,10 @@ fn with_body<T>(
         }
     };
     match reading.faults.into_inner().into_iter().min() {
-        Some((offset, what)) => Err(Fault { line: lines.at(offset), what }),
+        Some((offset, what)) => Err(Fault {
+            line: lines.at(offset),
+            what,
+        }),
         None => Ok(result),
     }
 }
@@ -101,10 +113,15 @@ fn one_object(json: Json<'_>) -> Option<Json<'_>> {
         Kind::Array(items) => {
             let mut all = Vec::new();
             for item in items {
-                let Kind::Object(members) = one_object(item)?.kind else { return None };
+                let Kind::Object(members) = one_object(item)?.kind else {
+                    return None;
+                };
                 all.extend(members);
             }
-            Some(Json { offset: json.offset, kind: Kind::Object(all) })
+            Some(Json {
+                offset: json.offset,
+                kind: Kind::Object(all),
+            })
         }
         _ => None,
     }
@@ -118,7 +135,11 @@ pub(crate) struct Lines {
 impl Lines {
     fn of(bytes: &[u8]) -> Self {
         let breaks = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'\n');
-        Self { starts: std::iter::once(0).chain(breaks.map(|(place, _)| place + 1)).collect() }
+        Self {
+            starts: std::iter::once(0)
+                .chain(breaks.map(|(place, _)| place + 1))
+                .collect(),
+        }
     }
 
     /// The one-based line of `offset`.

@@ -53,19 +53,27 @@ pub(super) fn of(reading: &Reading<'_>, body: RawBody<'_>, skip: &[&str]) -> Par
 }
 
 fn of_member(reading: &Reading<'_>, name: &str, value: &Json<'_>, parts: &mut Parts) {
-    let form = Form::Either { is_void: value.is_void() };
+    let form = Form::Either {
+        is_void: value.is_void(),
+    };
     match (name, &value.kind) {
         ("dynamic", Kind::Object(members)) => {
             for (label, inner) in members {
-                let form = Form::Either { is_void: inner.is_void() };
+                let form = Form::Either {
+                    is_void: inner.is_void(),
+                };
                 parts.push(label, form, argument(reading, label, RawExpr::Json(inner)));
             }
         }
         ("dynamic", Kind::Array(items)) => {
-            items.iter().for_each(|item| of_member(reading, name, item, parts));
+            items
+                .iter()
+                .for_each(|item| of_member(reading, name, item, parts));
         }
         ("lifecycle", Kind::Array(items)) => {
-            items.iter().for_each(|item| of_member(reading, name, item, parts));
+            items
+                .iter()
+                .for_each(|item| of_member(reading, name, item, parts));
         }
         ("lifecycle", _) => parts.push(name, form, nested(reading, name, RawBody::Json(value))),
         _ => parts.push(name, form, argument(reading, name, RawExpr::Json(value))),
@@ -93,7 +101,10 @@ fn nested(reading: &Reading<'_>, keyword: &str, body: RawBody<'_>) -> References
         references.extend(part.references);
     }
     if let RawBody::Json(json) = body {
-        let triggers = json.members().iter().filter(|(name, _)| name == "action_trigger");
+        let triggers = json
+            .members()
+            .iter()
+            .filter(|(name, _)| name == "action_trigger");
         for (_, trigger) in triggers {
             action_names(reading, trigger, &mut references);
         }
@@ -103,9 +114,15 @@ fn nested(reading: &Reading<'_>, keyword: &str, body: RawBody<'_>) -> References
 
 fn action_names(reading: &Reading<'_>, trigger: &Json<'_>, out: &mut References) {
     match &trigger.kind {
-        Kind::Array(items) => items.iter().for_each(|item| action_names(reading, item, out)),
+        Kind::Array(items) => items
+            .iter()
+            .for_each(|item| action_names(reading, item, out)),
         _ => {
-            for (_, actions) in trigger.members().iter().filter(|(name, _)| name == "actions") {
+            for (_, actions) in trigger
+                .members()
+                .iter()
+                .filter(|(name, _)| name == "actions")
+            {
                 reading.collect_names(RawExpr::Json(actions), out);
             }
         }

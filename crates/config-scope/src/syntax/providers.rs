@@ -19,7 +19,10 @@ fn of_path(path: &RawPath) -> Option<ProviderName> {
         [] | [Step::Key(_) | Step::Dynamic, ..] => None,
         [Step::Attribute(alias), ..] => Some(alias.clone()),
     };
-    Some(ProviderName { local: path.root.clone(), alias })
+    Some(ProviderName {
+        local: path.root.clone(),
+        alias,
+    })
 }
 
 /// The pairs of a `providers` argument: name inside the module, name outside.
@@ -33,9 +36,10 @@ pub(super) fn pairs(
         RawExpr::Hcl(expression) => {
             for (key, value) in expression.as_object()? {
                 let inside = match key {
-                    ObjectKey::Ident(local) => {
-                        ProviderName { local: local.as_str().to_owned(), alias: None }
-                    }
+                    ObjectKey::Ident(local) => ProviderName {
+                        local: local.as_str().to_owned(),
+                        alias: None,
+                    },
                     ObjectKey::Expression(key) => name(RawExpr::Hcl(key))?,
                 };
                 let value = RawExpr::Hcl(value.expr());
@@ -56,7 +60,9 @@ pub(super) fn pairs(
 /// OpenTofu's provider instances are chosen by an index that is an expression of its own: adds
 /// what it points at to `body`.
 pub(super) fn collect_keys(reading: &Reading<'_>, provider: RawExpr<'_>, body: &mut Parts) {
-    let RawExpr::Hcl(Expression::Traversal(traversal)) = provider else { return };
+    let RawExpr::Hcl(Expression::Traversal(traversal)) = provider else {
+        return;
+    };
     let mut references = References::new();
     for operator in &traversal.operators {
         if let TraversalOperator::Index(index) = operator.value() {
@@ -93,4 +99,3 @@ pub(super) fn required(body: RawBody<'_>) -> Vec<(String, String)> {
             .collect(),
     }
 }
-

@@ -7,11 +7,12 @@ use std::cell::RefCell;
 use hcl_edit::{
     Span as _,
     expr::Expression,
-    parser::parse_expr,
+    parser::{parse_expr, parse_template},
     structure::{Block, BlockLabel, Body, Structure},
 };
 
 use super::{
+    heredoc,
     json::{Json, Kind},
     walk::{self, Walk},
 };
@@ -51,14 +52,23 @@ pub(crate) struct RawPath {
 
 impl<'t> Reading<'t> {
     pub(crate) fn new(source: &'t str) -> Self {
-        Self { source, faults: RefCell::default() }
+        Self {
+            source,
+            faults: RefCell::default(),
+        }
     }
 
     fn fault(&self, offset: usize, what: impl Into<String>) {
         self.faults.borrow_mut().push((offset, what.into()));
     }
 
-    fn walk(&self, source: &str, base: usize, out: &mut References, step: impl FnOnce(&mut Walk<'_>)) {
+    fn walk(
+        &self,
+        source: &str,
+        base: usize,
+        out: &mut References,
+        step: impl FnOnce(&mut Walk<'_>),
+    ) {
         let mut faults = Vec::new();
         step(&mut Walk::new(source, out, &mut faults));
         for (offset, what) in faults {
@@ -121,7 +131,7 @@ impl<'t> Reading<'t> {
         if !text.contains("${") && !text.contains("%{") {
             return;
         }
-        match hcl_edit::parser::parse_template(text) {
+        match parse_template(&heredoc::disguise(text)) {
             Ok(template) => self.walk(text, offset, out, |walk| walk.elements(&template)),
             Err(error) => self.fault(offset, format!("a template: {}", error.message())),
         }
@@ -131,11 +141,19 @@ impl<'t> Reading<'t> {
     /// quotes as Terraform 0.11 wanted, the names are strings.
     pub(crate) fn collect_names(&self, expression: RawExpr<'_>, out: &mut References) {
         match (expression, expression.items()) {
-            (_, Some(items)) => items.into_iter().for_each(|item| self.collect_names(item, out)),
+            (_, Some(items)) => items
+                .into_iter()
+                .for_each(|item| self.collect_names(item, out)),
             (RawExpr::Hcl(Expression::String(name)), None) => {
                 self.collect_name(name.value(), expression.offset(), out);
             }
-            (RawExpr::Json(Json { kind: Kind::Text(name), .. }), None) => {
+            (
+                RawExpr::Json(Json {
+                    kind: Kind::Text(name),
+                    ..
+                }),
+                None,
+            ) => {
                 self.collect_name(name, expression.offset(), out);
             }
             (RawExpr::Json(json), None) => {
@@ -170,16 +188,19 @@ impl<'t> RawExpr<'t> {
         match self {
             Self::Hcl(Expression::String(text)) => Some(text.value()),
             Self::Hcl(_) => None,
-            Self::Json(json) => {
-                json.as_text().filter(|text| !text.contains("${") && !text.contains("%{"))
-            }
+            Self::Json(json) => json
+                .as_text()
+                .filter(|text| !text.contains("${") && !text.contains("%{")),
         }
     }
 
     pub(crate) fn bool(self) -> Option<bool> {
         match self {
             Self::Hcl(expression) => expression.as_bool(),
-            Self::Json(Json { kind: Kind::Bool(value), .. }) => Some(*value),
+            Self::Json(Json {
+                kind: Kind::Bool(value),
+                ..
+            }) => Some(*value),
             Self::Json(json) => json.as_text().and_then(|text| text.parse().ok()),
         }
     }
@@ -197,9 +218,10 @@ impl<'t> RawExpr<'t> {
     pub(crate) fn items(self) -> Option<Vec<Self>> {
         match self {
             Self::Hcl(Expression::Array(items)) => Some(items.iter().map(Self::Hcl).collect()),
-            Self::Json(Json { kind: Kind::Array(items), .. }) => {
-                Some(items.iter().map(Self::Json).collect())
-            }
+            Self::Json(Json {
+                kind: Kind::Array(items),
+                ..
+            }) => Some(items.iter().map(Self::Json).collect()),
             _ => None,
         }
     }
@@ -212,9 +234,10 @@ impl RawPath {
 
     pub(crate) fn of(expression: &Expression) -> Option<Self> {
         match expression {
-            Expression::Variable(root) => {
-                Some(Self { root: root.as_str().to_owned(), steps: Vec::new() })
-            }
+            Expression::Variable(root) => Some(Self {
+                root: root.as_str().to_owned(),
+                steps: Vec::new(),
+            }),
             Expression::Traversal(traversal) => Some(Self {
                 root: traversal.expr.as_variable()?.as_str().to_owned(),
                 steps: walk::steps(traversal),
@@ -228,9 +251,15 @@ impl<'t> RawBody<'t> {
     /// The attribute `name`; in JSON the last member of that name.
     pub(crate) fn attribute(self, name: &str) -> Option<RawExpr<'t>> {
         match self {
-            Self::Hcl(body) => body.get_attribute(name).map(|found| RawExpr::Hcl(&found.value)),
+            Self::Hcl(body) => body
+                .get_attribute(name)
+                .map(|found| RawExpr::Hcl(&found.value)),
             Self::Json(json) => {
-                let mut found = json.members().iter().rev().filter(|(member, _)| member == name);
+                let mut found = json
+                    .members()
+                    .iter()
+                    .rev()
+                    .filter(|(member, _)| member == name);
                 found.next().map(|(_, value)| RawExpr::Json(value))
             }
         }
@@ -247,7 +276,9 @@ impl<'t> RawBody<'t> {
         let mut found = Vec::new();
         match self {
             Self::Hcl(body) => {
-                let blocks = body.blocks().filter(|block| block.ident.as_str() == keyword);
+                let blocks = body
+                    .blocks()
+                    .filter(|block| block.ident.as_str() == keyword);
                 for block in blocks.map(RawBlock::hcl) {
                     if block.labels.len() == labels {
                         found.push(block);
@@ -290,7 +321,9 @@ fn json_blocks<'t>(
 ) {
     match &value.kind {
         Kind::Array(items) => {
-            items.iter().for_each(|item| json_blocks(item, labels, path, found, misshapen));
+            items
+                .iter()
+                .for_each(|item| json_blocks(item, labels, path, found, misshapen));
         }
         Kind::Object(_) if labels == 0 => found.push(RawBlock {
             labels: path.clone(),

@@ -6,7 +6,7 @@
 use hcl_edit::{
     Span as _,
     expr::{Expression, ForExpr, FuncCall, ObjectKey, Traversal, TraversalOperator},
-    template::{Directive, Element, HeredocTemplate},
+    template::{Directive, Element},
 };
 
 use super::{files, heredoc};
@@ -17,7 +17,7 @@ use crate::{
 
 /// What a walk works on and adds to.
 pub(crate) struct Walk<'w> {
-    /// The text the expression was parsed from; spans index it.
+    /// The text the expression stands in; spans index it.
     source: &'w str,
     references: &'w mut References,
     /// Things that hcl-edit reads otherwise than Terraform: offset and what.
@@ -32,7 +32,12 @@ impl<'w> Walk<'w> {
         references: &'w mut References,
         faults: &'w mut Vec<(usize, &'static str)>,
     ) -> Self {
-        Self { source, references, faults, bound: Vec::new() }
+        Self {
+            source,
+            references,
+            faults,
+            bound: Vec::new(),
+        }
     }
 
     pub(crate) fn expression(&mut self, expression: &Expression) {
@@ -52,7 +57,11 @@ impl<'w> Walk<'w> {
                 }
             }
             Expression::StringTemplate(template) => self.elements(template),
-            Expression::HeredocTemplate(heredoc) => self.heredoc(expression, heredoc),
+            Expression::HeredocTemplate(heredoc) => {
+                self.faults
+                    .extend(heredoc::fault(self.source, expression.span()));
+                self.elements(&heredoc.template);
+            }
             Expression::Parenthesis(inner) => self.expression(inner.inner()),
             Expression::Variable(root) => self.path(root.as_str(), &[]),
             Expression::Conditional(conditional) => {
@@ -94,7 +103,9 @@ impl<'w> Walk<'w> {
                 let intro = &directive.for_expr;
                 self.expression(&intro.collection_expr);
                 let key = intro.key_var.as_ref().map(|key| key.as_str());
-                self.binding(key, intro.value_var.as_str(), |walk| walk.elements(&intro.template));
+                self.binding(key, intro.value_var.as_str(), |walk| {
+                    walk.elements(&intro.template)
+                });
             }
         }
     }
@@ -122,25 +133,27 @@ impl<'w> Walk<'w> {
         self.bound.truncate(outside);
     }
 
-    fn heredoc(&mut self, whole: &Expression, heredoc: &HeredocTemplate) {
-        if let Some(fault) = heredoc::fault(self.source, whole.span(), heredoc) {
-            self.faults.push(fault);
-        }
-        self.elements(&heredoc.template);
-    }
-
     fn call(&mut self, call: &FuncCall) {
-        let namespace: Vec<&str> = call.name.namespace.iter().map(|part| part.as_str()).collect();
+        let namespace: Vec<&str> = call
+            .name
+            .namespace
+            .iter()
+            .map(|part| part.as_str())
+            .collect();
         match namespace.as_slice() {
             ["provider", provider, ..] => {
-                self.references.insert(Reference::ProviderFunction((*provider).to_owned()));
+                self.references
+                    .insert(Reference::ProviderFunction((*provider).to_owned()));
             }
             [] | ["core", ..] => {
-                self.references.extend(files::read_by(call).map(Reference::File));
+                self.references
+                    .extend(files::read_by(call).map(Reference::File));
             }
             _ => {}
         }
-        call.args.iter().for_each(|argument| self.expression(argument));
+        call.args
+            .iter()
+            .for_each(|argument| self.expression(argument));
     }
 
     fn traversal(&mut self, traversal: &Traversal) {

@@ -1,0 +1,5 @@
+//! What several test files of this crate share.
+
+pub mod generate;
+pub mod oracle;
+pub mod shared;
