@@ -140,3 +140,13 @@ pub struct ModuleStep {
     pub name: String,
     pub key: Option<Key>,
 }
+
+impl fmt::Display for Key {
+    /// Prints the key as it stands between the brackets.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Int(number) => write!(f, "{number}"),
+            Self::Str(text) => write!(f, "{text:?}"),
+        }
+    }
+}

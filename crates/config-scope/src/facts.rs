@@ -2,10 +2,7 @@
 //!
 //! Facts hold no path, so that files with the same content (a module installed twice) share them.
 
-use crate::{
-    address::{Key, Mode, ModuleStep},
-    reference::References,
-};
+use crate::{address::Mode, reference::References, target::Target};
 
 /// Everything of interest in one file.
 #[derive(Debug, Default)]
@@ -48,15 +45,15 @@ pub(crate) enum ItemKind {
         body: Parts,
     },
     Moved {
-        from: Endpoint,
-        to: Endpoint,
+        from: Target,
+        to: Target,
     },
     Removed {
-        from: Endpoint,
+        from: Target,
         destroy: bool,
     },
     Import {
-        to: Endpoint,
+        to: Target,
         references: References,
     },
     /// `required_providers`: local name and source.
@@ -136,22 +133,6 @@ pub(crate) struct ProviderName {
     pub(crate) alias: Option<String>,
 }
 
-/// One end of a `moved` block, or what an `import` or `removed` block names: relative to the
-/// module it is written in. A key that is computed is left out, as if any were meant.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub(crate) struct Endpoint {
-    pub(crate) module: Vec<ModuleStep>,
-    pub(crate) resource: Option<EndpointResource>,
-}
-
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub(crate) struct EndpointResource {
-    pub(crate) mode: Mode,
-    pub(crate) kind: String,
-    pub(crate) name: String,
-    pub(crate) key: Option<Key>,
-}
-
 /// The arguments and nested blocks of a block, each with what it points at. They stay apart
 /// because override files replace them one by one.
 #[derive(Clone, Debug, Default)]
@@ -185,11 +166,6 @@ impl Parts {
             form,
             references,
         });
-    }
-
-    /// Whether an argument or block of this name is given.
-    pub(crate) fn has(&self, name: &str) -> bool {
-        self.0.iter().any(|part| part.name == name)
     }
 
     /// Takes over what an override file says, as Terraform merges bodies

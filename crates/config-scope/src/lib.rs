@@ -17,16 +17,25 @@ mod doubt;
 mod facts;
 mod graph;
 mod module;
+mod moves;
+mod near;
 mod reference;
+mod select;
 mod source;
 mod syntax;
+mod target;
 
 pub use address::{ConfigAddress, ConfigModule, Key, Mode, ModuleStep, NotAConfigAddress};
-pub use configuration::{Configuration, Node, Output, Variable};
+pub use configuration::{Configuration, Import, Node, Output, Removed, Variable};
 pub use doubt::{Confidence, Doubt, DoubtKind};
 pub use facts::Repetition;
 pub use module::{LoadError, Location, ParseCache};
+pub use moves::Move;
+pub use select::{
+    FileReport, FileRole, PlanTarget, Selection, Selectors, TouchedMove, Unmatched, WriteSet,
+};
 pub use source::{
     DiskTree, Flavour, MemoryTree, SourceFile, SourcePath, SourceTree, is_configuration_name,
     is_variables_name,
 };
+pub use target::{NotATarget, Target, TargetResource};

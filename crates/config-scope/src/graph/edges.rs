@@ -86,7 +86,7 @@ impl<'e> Edges<'e> {
                     self.graph.need(nodes[*child].expansion, own.expansion);
                     self.inputs(index, *child, facts);
                 }
-                ModuleCall::Unknown(_) => {
+                ModuleCall::Unknown => {
                     let id = own.unknown_calls[name];
                     self.refer(index, id, facts.body.references());
                     for (_, outside) in facts.providers.iter().flatten() {
@@ -203,7 +203,7 @@ impl<'e> Edges<'e> {
                 let output = output.and_then(|output| inside.outputs.get(output));
                 Some(output.copied().unwrap_or(inside.whole))
             }
-            ModuleCall::Unknown(_) => self.nodes[module].unknown_calls.get(call).copied(),
+            ModuleCall::Unknown => self.nodes[module].unknown_calls.get(call).copied(),
         }
     }
 

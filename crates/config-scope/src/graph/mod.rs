@@ -57,6 +57,10 @@ impl Graph {
         &self.kinds[id.index()]
     }
 
+    pub(crate) fn nodes(&self) -> impl Iterator<Item = (NodeId, &NodeKind)> {
+        (0..).map(NodeId).zip(&self.kinds)
+    }
+
     fn neighbours(&self, id: NodeId, towards: Towards) -> &[NodeId] {
         match towards {
             Towards::Dependencies => &self.needs[id.index()],

@@ -71,7 +71,7 @@ pub(crate) fn build(loaded: &Loaded) -> Built {
         let unknown = module
             .calls
             .iter()
-            .filter(|(_, call)| matches!(call, ModuleCall::Unknown(_)));
+            .filter(|(_, call)| matches!(call, ModuleCall::Unknown));
         let unknown_calls = named(unknown.map(|(name, _)| name).collect(), &mut graph);
         let variables = facts.variables.keys().map(|name| {
             let kind = match module.parent {

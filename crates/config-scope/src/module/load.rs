@@ -59,8 +59,8 @@ pub(crate) struct Module {
 pub(crate) enum ModuleCall {
     /// Index of the module.
     Found(usize),
-    /// Nothing that could be read, and why.
-    Unknown(String),
+    /// Nothing that could be read; `unresolved` says why.
+    Unknown,
 }
 
 /// The module tree: the root comes first, a caller before what it calls.
@@ -167,8 +167,8 @@ impl Loader<'_> {
                     ModuleCall::Found(index)
                 }
                 Err(why) => {
-                    loaded.unresolved.push((path, at, why.clone()));
-                    ModuleCall::Unknown(why)
+                    loaded.unresolved.push((path, at, why));
+                    ModuleCall::Unknown
                 }
             };
             loaded.modules[caller].calls.insert(name, call);

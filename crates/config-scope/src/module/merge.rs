@@ -7,11 +7,12 @@ use super::Location;
 use crate::{
     address::Mode,
     facts::{
-        CallFacts, Endpoint, Fault, FileFacts, Item, ItemKind, LocalFacts, OutputFacts, Parts,
-        ProviderFacts, ProviderName, ResourceFacts, VariableFacts,
+        CallFacts, Fault, FileFacts, Item, ItemKind, LocalFacts, OutputFacts, Parts, ProviderFacts,
+        ProviderName, ResourceFacts, VariableFacts,
     },
     reference::References,
     source::SourcePath,
+    target::Target,
 };
 
 /// Parts of a resource that an override file cannot take away: Terraform ignores or refuses most
@@ -29,9 +30,9 @@ pub(crate) struct ModuleFacts {
     pub(crate) providers: BTreeMap<ProviderName, Declared<ProviderFacts>>,
     pub(crate) checks: BTreeMap<String, Declared<References>>,
     pub(crate) actions: BTreeMap<(String, String), Declared<Parts>>,
-    pub(crate) moves: Vec<Declared<(Endpoint, Endpoint)>>,
-    pub(crate) removed: Vec<Declared<(Endpoint, bool)>>,
-    pub(crate) imports: Vec<Declared<(Endpoint, References)>>,
+    pub(crate) moves: Vec<Declared<(Target, Target)>>,
+    pub(crate) removed: Vec<Declared<(Target, bool)>>,
+    pub(crate) imports: Vec<Declared<(Target, References)>>,
     /// Sources by local name.
     pub(crate) required_providers: BTreeMap<String, String>,
     /// Every configuration file of the directory, read or not, in the order of merging.

@@ -1,8 +1,9 @@
 //! Interprets the blocks of a file: what each declares, and what it points at.
 
 use super::{
-    Lines, endpoint, parts, providers,
+    Lines, parts, providers,
     raw::{RawBlock, RawBody, RawExpr, Reading},
+    target,
 };
 use crate::{
     address::Mode,
@@ -178,7 +179,7 @@ impl Decoder<'_> {
                 .body
                 .attribute(name)
                 .and_then(RawExpr::path)
-                .and_then(|path| endpoint::of(&path))
+                .and_then(|path| target::of(&path))
         };
         let kind = match keyword {
             "moved" => named("from")

@@ -4,13 +4,13 @@
 //! than Terraform would, the file is unread and carries one fault; nothing is guessed from it.
 
 mod decode;
-mod endpoint;
 mod files;
 mod heredoc;
 mod json;
 mod parts;
 mod providers;
 mod raw;
+mod target;
 mod walk;
 
 use hcl_edit::structure::Body;
@@ -20,8 +20,9 @@ use self::{
     raw::{RawBody, RawPath, Reading},
 };
 use crate::{
-    facts::{Endpoint, Fault, FileFacts},
+    facts::{Fault, FileFacts},
     source::Syntax,
+    target::Target,
 };
 
 /// Larger files are not read. The largest hand-written file seen has 0.2 MB, generated JSON 10 MB.
@@ -50,8 +51,8 @@ pub(crate) fn read_variables(bytes: &[u8], syntax: Syntax) -> Result<Vec<String>
 }
 
 /// Reads the name of an object as it stands in a `moved` block: also used for what a person types.
-pub(crate) fn read_endpoint(text: &str) -> Option<Endpoint> {
-    RawPath::parse(text).and_then(|path| endpoint::of(&path))
+pub(crate) fn read_target(text: &str) -> Option<Target> {
+    RawPath::parse(text).and_then(|path| target::of(&path))
 }
 
 fn with_body<T>(

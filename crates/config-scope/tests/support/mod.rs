@@ -1,5 +1,5 @@
 //! What several test files of this crate share.
 
-pub mod generate;
-pub mod oracle;
-pub mod shared;
+pub(crate) mod generate;
+pub(crate) mod oracle;
+pub(crate) mod shared;

@@ -6,10 +6,10 @@ use std::{
     process::{Command, Output},
 };
 
-pub type Edges = BTreeMap<String, BTreeSet<String>>;
+pub(crate) type Edges = BTreeMap<String, BTreeSet<String>>;
 
 /// The nodes and edges of a DOT document, names without their quotes.
-pub fn parse_dot(text: &str) -> Edges {
+pub(crate) fn parse_dot(text: &str) -> Edges {
     let mut edges = Edges::new();
     for line in text.lines() {
         let Some(rest) = line.trim().strip_prefix('"') else {
@@ -38,7 +38,7 @@ fn split_name(text: &str) -> Option<(String, &str)> {
 }
 
 /// Everything reachable from each node.
-pub fn close(edges: &Edges) -> Edges {
+pub(crate) fn close(edges: &Edges) -> Edges {
     let reach = |from: &String| {
         let mut found = BTreeSet::new();
         let mut todo: Vec<&String> = edges[from].iter().collect();
@@ -56,7 +56,7 @@ pub fn close(edges: &Edges) -> Edges {
 }
 
 /// Runs Terraform in `directory`, sealed off from the machine's own settings and the network.
-pub fn terraform(directory: &Path, arguments: &[&str]) -> Output {
+pub(crate) fn terraform(directory: &Path, arguments: &[&str]) -> Output {
     Command::new("terraform")
         .args(arguments)
         .current_dir(directory)
@@ -70,13 +70,13 @@ pub fn terraform(directory: &Path, arguments: &[&str]) -> Output {
 }
 
 /// The closed graph of resources, and the resources behind each root output.
-pub struct Answer {
-    pub resources: Edges,
-    pub outputs: Edges,
+pub(crate) struct Answer {
+    pub(crate) resources: Edges,
+    pub(crate) outputs: Edges,
 }
 
 /// Initialises `directory` and asks for both of Terraform's graphs.
-pub fn ask(directory: &Path) -> Result<Answer, String> {
+pub(crate) fn ask(directory: &Path) -> Result<Answer, String> {
     let run = |arguments: &[&str]| {
         let output = terraform(directory, arguments);
         if output.status.success() {

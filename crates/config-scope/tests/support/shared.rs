@@ -3,7 +3,7 @@
 use std::{env, fs, path::PathBuf};
 
 /// `relative` beneath the shared directory. A test that needs it fails where it is missing.
-pub fn shared(relative: &str) -> PathBuf {
+pub(crate) fn shared(relative: &str) -> PathBuf {
     let base = env::var_os("KL_SHARED_DIR").map_or_else(
         || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared"),
         PathBuf::from,
@@ -18,9 +18,11 @@ pub fn shared(relative: &str) -> PathBuf {
 }
 
 /// The directories directly beneath `relative`, by name.
-pub fn directories(relative: &str) -> Vec<PathBuf> {
-    let entries = fs::read_dir(shared(relative)).unwrap();
-    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
+pub(crate) fn directories(relative: &str) -> Vec<PathBuf> {
+    let entries = fs::read_dir(shared(relative)).expect("a readable directory");
+    let mut paths: Vec<PathBuf> = entries
+        .map(|entry| entry.expect("a readable entry").path())
+        .collect();
     paths.retain(|path| path.is_dir());
     paths.sort();
     paths

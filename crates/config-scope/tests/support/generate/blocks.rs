@@ -8,7 +8,7 @@ use super::{
 
 /// Something a later expression may refer to.
 #[derive(Clone)]
-pub enum Offer {
+pub(crate) enum Offer {
     Managed {
         name: String,
         many: Many,
@@ -27,17 +27,17 @@ pub enum Offer {
 }
 
 /// A module while it is being generated.
-pub struct Scope {
-    pub directory: String,
-    pub depth: usize,
-    pub offers: Vec<Offer>,
+pub(crate) struct Scope {
+    pub(crate) directory: String,
+    pub(crate) depth: usize,
+    pub(crate) offers: Vec<Offer>,
     /// Each block with the number of offers there were before it.
-    pub blocks: Vec<(Block, usize)>,
+    pub(crate) blocks: Vec<(Block, usize)>,
     has_alias: bool,
 }
 
 impl Scope {
-    pub fn new(directory: &str, depth: usize) -> Self {
+    pub(crate) fn new(directory: &str, depth: usize) -> Self {
         let directory = directory.to_owned();
         Self {
             directory,

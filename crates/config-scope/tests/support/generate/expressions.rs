@@ -4,14 +4,14 @@ use super::{Rng, blocks::Offer};
 
 /// How many instances something has.
 #[derive(Clone, Copy, PartialEq)]
-pub enum Many {
+pub(crate) enum Many {
     One,
     Count,
     Keyed,
 }
 
 /// Keys that are hard to read: dots, quotes, brackets, templates, non-ASCII.
-pub const ODD_KEYS: &[&str] = &[
+pub(crate) const ODD_KEYS: &[&str] = &[
     "\"a.b\"",
     "\"x[\\\"y\\\"]\"",
     "\"ü$${z}\"",
@@ -22,7 +22,7 @@ pub const ODD_KEYS: &[&str] = &[
 ];
 
 /// An expression on one line.
-pub fn expression(rng: &mut Rng, offers: &[Offer], depth: usize) -> String {
+pub(crate) fn expression(rng: &mut Rng, offers: &[Offer], depth: usize) -> String {
     let inner = |rng: &mut Rng| expression(rng, offers, depth + 1);
     if depth > 2 || rng.chance(35) {
         return term(rng, offers);
@@ -94,7 +94,7 @@ pub fn expression(rng: &mut Rng, offers: &[Offer], depth: usize) -> String {
 }
 
 /// The text of a heredoc.
-pub fn heredoc(rng: &mut Rng, offers: &[Offer]) -> String {
+pub(crate) fn heredoc(rng: &mut Rng, offers: &[Offer]) -> String {
     let lines = [
         format!("    text ${{{}}} \"unbalanced", term(rng, offers)),
         format!(
@@ -115,7 +115,7 @@ pub fn heredoc(rng: &mut Rng, offers: &[Offer]) -> String {
 }
 
 /// A reference, or a literal.
-pub fn term(rng: &mut Rng, offers: &[Offer]) -> String {
+pub(crate) fn term(rng: &mut Rng, offers: &[Offer]) -> String {
     if offers.is_empty() || rng.chance(15) {
         let plain = [
             "\"x\"",

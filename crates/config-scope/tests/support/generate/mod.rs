@@ -12,7 +12,7 @@ mod rng;
 
 use std::collections::BTreeMap;
 
-pub use rng::Rng;
+pub(crate) use rng::Rng;
 
 use self::{
     blocks::Scope,
@@ -20,7 +20,7 @@ use self::{
 };
 
 /// Files by path, relative to the root module.
-pub type Files = BTreeMap<String, String>;
+pub(crate) type Files = BTreeMap<String, String>;
 
 /// What a caller must know of a finished module.
 #[derive(Clone)]
@@ -30,7 +30,7 @@ struct Module {
     outputs: Vec<String>,
 }
 
-pub struct Generator {
+pub(crate) struct Generator {
     rng: Rng,
     files: Files,
     finished: Vec<Module>,
@@ -38,7 +38,7 @@ pub struct Generator {
 }
 
 /// The configuration of a seed.
-pub fn configuration(seed: u64) -> Files {
+pub(crate) fn configuration(seed: u64) -> Files {
     let mut generator = Generator {
         rng: Rng::new(seed),
         files: Files::new(),

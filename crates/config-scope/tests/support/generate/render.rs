@@ -4,7 +4,7 @@ use serde_json::{Value as Json, json};
 
 /// The value of an argument.
 #[derive(Clone)]
-pub enum Value {
+pub(crate) enum Value {
     /// An expression on one line.
     Expression(String),
     /// The text of a heredoc, several lines.
@@ -21,22 +21,22 @@ pub enum Value {
 }
 
 #[derive(Clone, Default)]
-pub struct Block {
-    pub keyword: String,
-    pub labels: Vec<String>,
-    pub arguments: Vec<(String, Value)>,
-    pub blocks: Vec<Block>,
+pub(crate) struct Block {
+    pub(crate) keyword: String,
+    pub(crate) labels: Vec<String>,
+    pub(crate) arguments: Vec<(String, Value)>,
+    pub(crate) blocks: Vec<Block>,
 }
 
 #[derive(Clone, Copy)]
-pub struct Style {
+pub(crate) struct Style {
     /// JSON: one object per block rather than one member per block type.
-    pub spread: bool,
-    pub comments: bool,
+    pub(crate) spread: bool,
+    pub(crate) comments: bool,
 }
 
 impl Block {
-    pub fn new(keyword: &str, labels: &[&str]) -> Self {
+    pub(crate) fn new(keyword: &str, labels: &[&str]) -> Self {
         Self {
             keyword: keyword.to_owned(),
             labels: labels.iter().map(|label| (*label).to_owned()).collect(),
@@ -44,18 +44,18 @@ impl Block {
         }
     }
 
-    pub fn set(&mut self, name: &str, value: Value) {
+    pub(crate) fn set(&mut self, name: &str, value: Value) {
         self.arguments.retain(|(existing, _)| existing != name);
         self.arguments.push((name.to_owned(), value));
     }
 
-    pub fn with(mut self, name: &str, value: Value) -> Self {
+    pub(crate) fn with(mut self, name: &str, value: Value) -> Self {
         self.set(name, value);
         self
     }
 }
 
-pub fn hcl(blocks: &[Block], style: Style) -> String {
+pub(crate) fn hcl(blocks: &[Block], style: Style) -> String {
     let mut text = String::new();
     for block in blocks {
         if style.comments {
@@ -98,9 +98,9 @@ fn hcl_block(block: &Block, depth: usize, text: &mut String) {
     text.push_str(&format!("{indent}}}\n"));
 }
 
-pub fn json(blocks: &[Block], style: Style) -> String {
+pub(crate) fn json(blocks: &[Block], style: Style) -> String {
     let nested = |block: &Block| {
-        let mut value = json_body(block, style);
+        let mut value = json_body(block);
         for label in block.labels.iter().rev() {
             value = json!({ label.as_str(): value });
         }
@@ -133,7 +133,7 @@ pub fn json(blocks: &[Block], style: Style) -> String {
     format!("{document:#}")
 }
 
-fn json_body(block: &Block, style: Style) -> Json {
+fn json_body(block: &Block) -> Json {
     let mut members = serde_json::Map::new();
     for (name, value) in &block.arguments {
         let value = match value {
@@ -151,7 +151,7 @@ fn json_body(block: &Block, style: Style) -> Json {
         members.insert(name.clone(), value);
     }
     for inner in &block.blocks {
-        let mut value = json_body(inner, style);
+        let mut value = json_body(inner);
         for label in inner.labels.iter().rev() {
             value = json!({ label.as_str(): value });
         }

@@ -1,48 +1,19 @@
 //! A configuration as a whole: what it declares, what depends on what.
 
+mod declarations;
+
+pub use declarations::{Import, Node, Output, Removed, Variable};
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
-    address::{ConfigAddress, ConfigModule, Mode},
+    address::{ConfigAddress, ConfigModule},
     doubt::{Doubt, DoubtKind},
-    facts::Repetition,
     graph::{Graph, ModuleNodes, NodeId, NodeKind, Towards, build},
-    module::{LoadError, Loaded, Location, ParseCache, load},
+    module::{LoadError, Loaded, Location, Module, ParseCache, load},
+    moves::Move,
     source::{Flavour, SourceTree},
 };
-
-/// A resource block in one module of the tree.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Node {
-    pub address: ConfigAddress,
-    /// Where the block stands.
-    pub at: Location,
-    /// Where override files change it.
-    pub overridden_at: Vec<Location>,
-    /// Whether the block itself has `count` or `for_each`; its modules may have, too.
-    pub repetition: Option<Repetition>,
-}
-
-/// An output of the root module.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Output {
-    pub name: String,
-    pub at: Location,
-    pub sensitive: bool,
-    pub ephemeral: bool,
-    /// The resources it is computed from, without what these depend on in turn.
-    pub dependencies: BTreeSet<ConfigAddress>,
-}
-
-/// A variable of the root module.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Variable {
-    pub name: String,
-    pub at: Location,
-    pub has_default: bool,
-    pub sensitive: bool,
-    pub ephemeral: bool,
-}
 
 /// Everything known about a configuration. Built once, then only asked.
 #[derive(Debug)]
@@ -53,6 +24,9 @@ pub struct Configuration {
     pub(crate) nodes: Vec<Node>,
     pub(crate) ids: Vec<NodeId>,
     pub(crate) by_address: BTreeMap<ConfigAddress, usize>,
+    pub(crate) moves: Vec<Move>,
+    pub(crate) removed: Vec<Removed>,
+    pub(crate) imports: Vec<Import>,
     doubts: Vec<Doubt>,
 }
 
@@ -93,6 +67,7 @@ impl Configuration {
             });
         }
         let doubts = doubts(&loaded);
+        let (moves, removed, imports) = movements(&loaded);
         let (graph, module_nodes) = (built.graph, built.modules);
         Ok(Self {
             loaded,
@@ -101,6 +76,9 @@ impl Configuration {
             nodes,
             ids,
             by_address,
+            moves,
+            removed,
+            imports,
             doubts,
         })
     }
@@ -197,6 +175,19 @@ impl Configuration {
         names.collect()
     }
 
+    /// Every `moved` block, in the order of modules and files.
+    pub fn moves(&self) -> &[Move] {
+        &self.moves
+    }
+
+    pub fn removed(&self) -> &[Removed] {
+        &self.removed
+    }
+
+    pub fn imports(&self) -> &[Import] {
+        &self.imports
+    }
+
     /// Everything that keeps a scope over this configuration from being proven.
     pub fn doubts(&self) -> &[Doubt] {
         &self.doubts
@@ -232,10 +223,30 @@ impl Configuration {
         });
         resources.collect()
     }
+}
 
-    pub(crate) fn key_of(address: &ConfigAddress) -> (Mode, String, String) {
-        (address.mode, address.kind.clone(), address.name.clone())
+fn movements(loaded: &Loaded) -> (Vec<Move>, Vec<Removed>, Vec<Import>) {
+    let (mut moves, mut removed, mut imports) = (Vec::new(), Vec::new(), Vec::new());
+    for Module { path, facts, .. } in &loaded.modules {
+        moves.extend(facts.moves.iter().map(|declared| Move {
+            module: path.clone(),
+            from: declared.facts.0.clone(),
+            to: declared.facts.1.clone(),
+            at: declared.at.clone(),
+        }));
+        removed.extend(facts.removed.iter().map(|declared| Removed {
+            module: path.clone(),
+            from: declared.facts.0.beneath(path),
+            destroy: declared.facts.1,
+            at: declared.at.clone(),
+        }));
+        imports.extend(facts.imports.iter().map(|declared| Import {
+            module: path.clone(),
+            to: declared.facts.0.beneath(path),
+            at: declared.at.clone(),
+        }));
     }
+    (moves, removed, imports)
 }
 
 fn doubts(loaded: &Loaded) -> Vec<Doubt> {

@@ -1,7 +1,5 @@
 //! Generated configurations against Terraform's own graph.
 
-mod support;
-
 use std::{
     collections::BTreeSet,
     fs,
@@ -12,8 +10,8 @@ use std::{
     },
 };
 
+use crate::support::{generate, oracle};
 use config_scope::{ConfigAddress, Configuration, DiskTree};
-use support::{generate, oracle};
 
 /// How a number of configurations compared.
 #[derive(Default, Debug)]
@@ -100,6 +98,19 @@ fn compare(name: &str, directory: &Path, tally: &Mutex<Tally>) {
         tally.outputs += 1;
         tally.outputs_exact += usize::from(closure.len() == theirs.len());
     }
+}
+
+/// Fails unless the analysis of `directory` is what Terraform says, and exactly that.
+pub(crate) fn assert_agrees(name: &str, directory: &Path) {
+    let tally = Mutex::new(Tally::default());
+    compare(name, directory, &tally);
+    let tally = tally.into_inner().expect("no comparison panicked");
+    assert!(tally.wrong.is_empty(), "{}", tally.wrong.join("\n"));
+    assert_eq!(
+        (tally.ours, tally.outputs),
+        (tally.theirs, tally.outputs_exact),
+        "{name}"
+    );
 }
 
 fn run(seeds: std::ops::Range<u64>) {

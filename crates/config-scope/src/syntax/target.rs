@@ -5,12 +5,12 @@ use std::iter::Peekable;
 use super::raw::RawPath;
 use crate::{
     address::{Key, Mode, ModuleStep},
-    facts::{Endpoint, EndpointResource},
     reference::Step,
+    target::{Target, TargetResource},
 };
 
 /// The object that `path` names: module steps, then perhaps a resource.
-pub(super) fn of(path: &RawPath) -> Option<Endpoint> {
+pub(super) fn of(path: &RawPath) -> Option<Target> {
     let mut words = path.steps.iter().peekable();
     let mut word = path.root.as_str();
     let mut module = Vec::new();
@@ -25,7 +25,7 @@ pub(super) fn of(path: &RawPath) -> Option<Endpoint> {
         });
         match words.next() {
             None => {
-                return Some(Endpoint {
+                return Some(Target {
                     module,
                     resource: None,
                 });
@@ -52,13 +52,13 @@ pub(super) fn of(path: &RawPath) -> Option<Endpoint> {
     if words.next().is_some() {
         return None;
     }
-    let resource = EndpointResource {
+    let resource = TargetResource {
         mode,
         kind: word.to_owned(),
         name: name.clone(),
         key,
     };
-    Some(Endpoint {
+    Some(Target {
         module,
         resource: Some(resource),
     })
