@@ -1,14 +1,15 @@
 //! Where hcl-edit and Terraform disagree about the end of a heredoc.
 //!
 //! Terraform ends a heredoc at the first line that, trimmed, is the marker and nothing else.
-//! hcl-edit (0.10.0) also ends it at a line that goes on after the marker, and does not trim what
-//! is white space only in Unicode. Either would turn text into configuration or the reverse.
+//! hcl-edit (0.10.0) also ends it at a line that goes on after the marker, runs past the end of an
+//! empty one if the same marker comes again, and does not trim what is white space only in
+//! Unicode. Each would turn text into configuration or the reverse.
 //!
-//! So a marker that such a line begins with is replaced before parsing, by one of the same length
+//! So the markers of such heredocs are replaced before parsing, by others of the same length
 //! ([`disguise`]), and every heredoc that was parsed is held against the original text
 //! ([`fault`]): if its extent is not the one that Terraform sees, the file counts as unread.
 
-use std::{borrow::Cow, ops::Range};
+use std::{borrow::Cow, collections::BTreeSet, ops::Range};
 
 /// `text` with the markers replaced that hcl-edit would misread; offsets stay the same.
 ///
@@ -18,7 +19,8 @@ pub(super) fn disguise(text: &str) -> Cow<'_, str> {
         return Cow::Borrowed(text);
     }
     let lines = lines_of(text);
-    let mut changes: Vec<(usize, usize, String)> = Vec::new();
+    let mut changes: Vec<(usize, String)> = Vec::new();
+    let mut taken = BTreeSet::new();
     let mut at = 0;
     while let Some((offset, line)) = lines.get(at) {
         at += 1;
@@ -32,22 +34,20 @@ pub(super) fn disguise(text: &str) -> Cow<'_, str> {
         let body = &lines[at..at + length];
         let (end_offset, end_line) = lines[at + length];
         at += length + 1;
-        if !body
-            .iter()
-            .any(|(_, line)| line.trim_start().starts_with(marker))
-        {
+        let is_misread = |(_, line): &(usize, &str)| line.trim_start().starts_with(marker);
+        if !body.is_empty() && !body.iter().any(is_misread) {
             continue;
         }
-        if let Some(other) = unused_marker(marker.len(), body) {
+        if let Some(other) = unused_marker(marker.len(), &lines, &mut taken) {
             let indent = end_line.len() - end_line.trim_start().len();
-            changes.push((offset + place, marker.len(), other.clone()));
-            changes.push((end_offset + indent, marker.len(), other));
+            changes.push((offset + place, other.clone()));
+            changes.push((end_offset + indent, other));
         }
     }
     let mut text = Cow::Borrowed(text);
-    for (offset, length, marker) in changes {
+    for (offset, marker) in changes {
         text.to_mut()
-            .replace_range(offset..offset + length, &marker);
+            .replace_range(offset..offset + marker.len(), &marker);
     }
     text
 }
@@ -116,17 +116,27 @@ fn opening(line: &str) -> Option<(usize, &str)> {
     is_marker.then_some((place, marker))
 }
 
-/// A marker of `length` bytes that no line of `body` begins with.
-fn unused_marker(length: usize, body: &[(usize, &str)]) -> Option<String> {
-    let markers = ('A'..='Z')
-        .chain('a'..='z')
-        .map(|letter| letter.to_string().repeat(length));
-    let mut markers = markers.filter(|marker| {
-        !body
-            .iter()
-            .any(|(_, line)| line.trim_start().starts_with(marker.as_str()))
-    });
-    markers.next()
+/// A marker of `length` bytes that no line begins with, and that was not handed out before.
+fn unused_marker(
+    length: usize,
+    lines: &[(usize, &str)],
+    taken: &mut BTreeSet<String>,
+) -> Option<String> {
+    let letters = || ('A'..='Z').chain('a'..='z');
+    let singles = letters().map(|letter| letter.to_string().repeat(length));
+    // Fifty-two are enough for most files; of longer markers there are more.
+    let pairs = letters().flat_map(|first| letters().map(move |second| (first, second)));
+    let pairs = pairs
+        .filter(|_| length > 1)
+        .map(|(first, second)| format!("{first}{}", second.to_string().repeat(length - 1)));
+    let found = singles.chain(pairs).find(|marker| {
+        !taken.contains(marker)
+            && !lines
+                .iter()
+                .any(|(_, line)| line.trim_start().starts_with(marker.as_str()))
+    })?;
+    taken.insert(found.clone());
+    Some(found)
 }
 
 #[cfg(test)]
@@ -142,6 +152,13 @@ mod tests {
             disguise(odd),
             "a = <<-BBB\n EOT in front\n  AAA\n  BBB\nb = \"EOT\"\n"
         );
+    }
+
+    #[test]
+    fn empty_heredocs_get_markers_of_their_own() {
+        let empty = "a = <<EOT\n  EOT\nb = <<EOT\nEOT\nc = <<EOT\nx\nEOT\n";
+        let expected = "a = <<AAA\n  AAA\nb = <<BBB\nBBB\nc = <<EOT\nx\nEOT\n";
+        assert_eq!(disguise(empty), expected);
     }
 
     #[test]

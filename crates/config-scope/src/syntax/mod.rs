@@ -7,13 +7,12 @@ mod decode;
 mod files;
 mod heredoc;
 mod json;
+mod native;
 mod parts;
 mod providers;
 mod raw;
 mod target;
 mod walk;
-
-use hcl_edit::structure::Body;
 
 use self::{
     json::{Json, Kind},
@@ -79,11 +78,10 @@ fn with_body<T>(
     let reading = Reading::new(text);
     let result = match syntax {
         Syntax::Hcl => {
-            let body: Body =
-                hcl_edit::parser::parse_body(&heredoc::disguise(text)).map_err(|error| Fault {
-                    line: u32::try_from(error.location().line()).unwrap_or(u32::MAX),
-                    what: error.message().to_owned(),
-                })?;
+            let body = native::parse(text).map_err(|error| Fault {
+                line: u32::try_from(error.location().line()).unwrap_or(u32::MAX),
+                what: error.message().to_owned(),
+            })?;
             interpret(RawBody::Hcl(&body), &reading, &lines)
         }
         Syntax::Json => {

@@ -1,6 +1,7 @@
 //! Tests of the crate from outside, in one binary: what they share is linked once.
 
 mod cases;
+mod corpus;
 mod oracle;
 #[path = "../support/mod.rs"]
 mod support;

@@ -26,7 +26,7 @@ struct Tally {
     wrong: Vec<String>,
 }
 
-fn write(directory: &Path, files: &generate::Files) {
+pub(crate) fn write(directory: &Path, files: &generate::Files) {
     for (path, text) in files {
         let path = directory.join(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();

@@ -3,3 +3,4 @@
 pub(crate) mod generate;
 pub(crate) mod oracle;
 pub(crate) mod shared;
+pub(crate) mod translate;

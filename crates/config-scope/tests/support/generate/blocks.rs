@@ -34,6 +34,8 @@ pub(crate) struct Scope {
     /// Each block with the number of offers there were before it.
     pub(crate) blocks: Vec<(Block, usize)>,
     has_alias: bool,
+    /// Names that a `moved` or `import` block has taken: Terraform wants one of each.
+    taken: Vec<String>,
 }
 
 impl Scope {
@@ -45,6 +47,7 @@ impl Scope {
             offers: Vec::new(),
             blocks: Vec::new(),
             has_alias: false,
+            taken: Vec::new(),
         }
     }
 
@@ -391,7 +394,8 @@ impl Generator {
             Offer::Managed { name, many } => Some((name.clone(), *many)),
             _ => None,
         };
-        let candidates: Vec<(String, Many)> = scope.offers.iter().filter_map(managed).collect();
+        let mut candidates: Vec<(String, Many)> = scope.offers.iter().filter_map(managed).collect();
+        candidates.retain(|(name, _)| !scope.taken.contains(name));
         let gone = self.fresh("gone");
         match (self.rng.below(4), candidates.is_empty()) {
             (0, _) | (_, true) => {
@@ -403,6 +407,7 @@ impl Generator {
             }
             (1, false) if scope.depth == 0 => {
                 let (name, many) = self.rng.pick(&candidates).clone();
+                scope.taken.push(name.clone());
                 let key = match many {
                     Many::One => "",
                     Many::Count => "[0]",
@@ -415,6 +420,7 @@ impl Generator {
             }
             _ => {
                 let (name, _) = self.rng.pick(&candidates).clone();
+                scope.taken.push(name.clone());
                 let block = Block::new("moved", &[])
                     .with("from", Value::Name(format!("terraform_data.{gone}")))
                     .with("to", Value::Name(format!("terraform_data.{name}")));
@@ -434,6 +440,7 @@ impl Generator {
                 offers: scope.offers[..before].to_vec(),
                 blocks: Vec::new(),
                 has_alias: false,
+                taken: Vec::new(),
             };
             let labels: Vec<&str> = base.labels.iter().map(String::as_str).collect();
             let mut over = Block::new(&base.keyword, &labels);

@@ -79,6 +79,7 @@ fn hcl_block(block: &Block, depth: usize, text: &mut String) {
     for (name, value) in &block.arguments {
         let value = match value {
             Value::Expression(expression) | Value::Name(expression) => expression.clone(),
+            Value::Heredoc(body) if body.is_empty() => format!("<<EOT\n{indent}  EOT"),
             Value::Heredoc(body) => format!("<<-EOT\n{body}\n{indent}  EOT"),
             Value::Names(names) => format!("[{}]", names.join(", ")),
             Value::Text(plain) => format!("\"{plain}\""),
