@@ -78,7 +78,7 @@ fn with_body<T>(
     let reading = Reading::new(text);
     let result = match syntax {
         Syntax::Hcl => {
-            let body = native::parse(text).map_err(|error| Fault {
+            let body = native::parse_body(text).map_err(|error| Fault {
                 line: u32::try_from(error.location().line()).unwrap_or(u32::MAX),
                 what: error.message().to_owned(),
             })?;

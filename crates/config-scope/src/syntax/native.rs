@@ -1,8 +1,10 @@
 //! Parses native syntax with hcl-edit, around what it refuses and Terraform takes.
 
 use hcl_edit::{
-    parser::{Error, parse_body},
+    expr::Expression,
+    parser::{self, Error},
     structure::Body,
+    template::Template,
 };
 
 use super::heredoc;
@@ -16,12 +18,26 @@ const REPEATED_KEY: &str = "found redefined object key";
 /// Parses a file. Spans of the result index `text`, though here and there another word of the same
 /// length was read: markers of heredocs ([`heredoc::disguise`]), and keys of objects that stand
 /// there twice, of which Terraform takes the last.
-pub(super) fn parse(text: &str) -> Result<Body, Error> {
+pub(super) fn parse_body(text: &str) -> Result<Body, Error> {
+    parse(text, parser::parse_body)
+}
+
+/// Parses the text of a template, as a string in JSON is one.
+pub(super) fn parse_template(text: &str) -> Result<Template, Error> {
+    parse(text, parser::parse_template)
+}
+
+/// Parses one expression.
+pub(super) fn parse_expression(text: &str) -> Result<Expression, Error> {
+    parse(text, parser::parse_expr)
+}
+
+fn parse<T>(text: &str, parser: impl Fn(&str) -> Result<T, Error>) -> Result<T, Error> {
     let mut text = heredoc::disguise(text);
     let mut repeated = 0;
     loop {
-        let error = match parse_body(&text) {
-            Ok(body) => return Ok(body),
+        let error = match parser(&text) {
+            Ok(parsed) => return Ok(parsed),
             Err(error) => error,
         };
         repeated += 1;
@@ -32,10 +48,9 @@ pub(super) fn parse(text: &str) -> Result<Body, Error> {
         let Some(key) = plain_key(text.get(offset..).unwrap_or_default()) else {
             return Err(error);
         };
-        let start = offset + key.start;
         let replacement = key_of_length(key.len(), repeated);
-        text.to_mut()
-            .replace_range(start..offset + key.end, &replacement);
+        let range = offset + key.start..offset + key.end;
+        text.to_mut().replace_range(range, &replacement);
     }
 }
 
@@ -71,19 +86,19 @@ fn key_of_length(length: usize, number: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::parse;
+    use super::parse_body;
 
     #[test]
     fn keys_may_be_repeated_as_terraform_lets_them() {
         let text = "a = {\n  k = 1\n  \"x/y\" = 2\n  k = b.c\n  \"x/y\" = 3, k = 4\n}\n";
-        let body = parse(text).unwrap();
+        let body = parse_body(text).unwrap();
         let object = body.get_attribute("a").unwrap().value.as_object().unwrap();
         assert_eq!(object.len(), 5);
     }
 
     #[test]
     fn an_argument_must_not_be_repeated() {
-        assert!(parse("a = 1\na = 2\n").is_err());
-        assert!(parse("a = { \"${x}\" = 1, \"${x}\" = 2 }\n").is_err());
+        assert!(parse_body("a = 1\na = 2\n").is_err());
+        assert!(parse_body("a = { \"${x}\" = 1, \"${x}\" = 2 }\n").is_err());
     }
 }

@@ -7,13 +7,12 @@ use std::cell::RefCell;
 use hcl_edit::{
     Span as _,
     expr::Expression,
-    parser::{parse_expr, parse_template},
     structure::{Block, BlockLabel, Body, Structure},
 };
 
 use super::{
-    heredoc,
     json::{Json, Kind},
+    native,
     walk::{self, Walk},
 };
 use crate::reference::{References, Step};
@@ -131,7 +130,7 @@ impl<'t> Reading<'t> {
         if !text.contains("${") && !text.contains("%{") {
             return;
         }
-        match parse_template(&heredoc::disguise(text)) {
+        match native::parse_template(text) {
             Ok(template) => self.walk(text, offset, out, |walk| walk.elements(&template)),
             Err(error) => self.fault(offset, format!("a template: {}", error.message())),
         }
@@ -168,7 +167,7 @@ impl<'t> Reading<'t> {
     }
 
     fn collect_name(&self, name: &str, offset: usize, out: &mut References) {
-        match parse_expr(name) {
+        match native::parse_expression(name) {
             Ok(expression) => self.walk(name, offset, out, |walk| walk.expression(&expression)),
             Err(_) => self.collect_template(name, offset, out),
         }
@@ -229,7 +228,7 @@ impl<'t> RawExpr<'t> {
 
 impl RawPath {
     pub(crate) fn parse(text: &str) -> Option<Self> {
-        Self::of(&parse_expr(text).ok()?)
+        Self::of(&native::parse_expression(text).ok()?)
     }
 
     pub(crate) fn of(expression: &Expression) -> Option<Self> {

@@ -27,7 +27,7 @@ pub(crate) fn expression(rng: &mut Rng, offers: &[Offer], depth: usize) -> Strin
     if depth > 2 || rng.chance(35) {
         return term(rng, offers);
     }
-    match rng.below(25) {
+    match rng.below(34) {
         0 => format!("\"${{{}}}-x\"", inner(rng)),
         1 => format!("[{}, {}]", inner(rng), inner(rng)),
         2 => format!(
@@ -89,6 +89,36 @@ pub(crate) fn expression(rng: &mut Rng, offers: &[Offer], depth: usize) -> Strin
             term(rng, offers),
             term(rng, offers)
         ),
+        25 => format!("{{ k = {}, k = {}, \"k\" = 1 }}", inner(rng), inner(rng)),
+        26 => format!("provider::terraform::encode_expr({})", inner(rng)),
+        27 => format!(
+            "[\n  {}, # terraform_data.decoy\n\n  // ${{terraform_data.decoy}}\n  {},\n]",
+            inner(rng),
+            inner(rng)
+        ),
+        28 => format!(
+            "(\n  {} == 1 ?\n  {} :\n  {}\n)",
+            term(rng, offers),
+            inner(rng),
+            inner(rng)
+        ),
+        29 => format!(
+            "{{\n a = {}\n\n b : {}, /* c */\n}}",
+            inner(rng),
+            inner(rng)
+        ),
+        30 => format!("trimspace(<<EOT\n a ${{{}}} b\nEOT\n)", term(rng, offers)),
+        31 => format!(
+            "\"${{[for x in [{}] : \"${{x}}-${{{}}}\"][0]}}\"",
+            inner(rng),
+            inner(rng)
+        ),
+        32 => format!(
+            "{{ for k, v in {{ a = {} }} : v => k if k != {} }}",
+            inner(rng),
+            inner(rng)
+        ),
+        33 => format!("\t[ for v in [{}]: {} ]", inner(rng), inner(rng)),
         _ => format!("merge({{}}, {{ a = {} }}, {})", inner(rng), inner(rng)),
     }
 }
@@ -108,6 +138,9 @@ pub(crate) fn heredoc(rng: &mut Rng, offers: &[Offer]) -> String {
         "    ${jsonencode({\n      a = terraform_data.missing\n    })}".to_owned(),
         String::new(),
     ];
+    if rng.chance(10) {
+        return String::new();
+    }
     (0..=rng.below(4))
         .map(|_| rng.pick(&lines).clone())
         .collect::<Vec<_>>()

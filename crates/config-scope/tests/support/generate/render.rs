@@ -70,11 +70,16 @@ pub(crate) fn hcl(blocks: &[Block], style: Style) -> String {
 
 fn hcl_block(block: &Block, depth: usize, text: &mut String) {
     let indent = "  ".repeat(depth);
-    let labels: String = block
-        .labels
-        .iter()
-        .map(|label| format!(" \"{label}\""))
-        .collect();
+    // A label may stand without quotes, and a block with one argument on one line.
+    let bare = block.arguments.len() % 2 == 1;
+    let label = |label: &String| {
+        if bare {
+            format!(" {label}")
+        } else {
+            format!(" \"{label}\"")
+        }
+    };
+    let labels: String = block.labels.iter().map(label).collect();
     text.push_str(&format!("{indent}{}{labels} {{\n", block.keyword));
     for (name, value) in &block.arguments {
         let value = match value {
