@@ -45,35 +45,55 @@ fn parse<T>(text: &str, parser: impl Fn(&str) -> Result<T, Error>) -> Result<T, 
             return Err(error);
         }
         let offset = error.location().offset();
-        let Some(key) = plain_key(text.get(offset..).unwrap_or_default()) else {
+        let Some(length) = text.get(offset..).and_then(key_length) else {
             return Err(error);
         };
-        let replacement = key_of_length(key.len(), repeated);
-        let range = offset + key.start..offset + key.end;
-        text.to_mut().replace_range(range, &replacement);
+        // What the key points at, the equal key before it points at too.
+        text.to_mut()
+            .replace_range(offset..offset + length, &word_of_length(length, repeated));
     }
 }
 
-/// Where the word is in a key that is a bare word or a quoted one.
-fn plain_key(text: &str) -> Option<std::ops::Range<usize>> {
-    let (start, word) = match text.strip_prefix('"') {
-        Some(quoted) => (1, quoted),
-        None => (0, text),
-    };
-    let length =
-        word.find(|rune: char| !rune.is_ascii_alphanumeric() && !"_-./ :@".contains(rune))?;
-    let word = if start == 0 {
-        word[..length]
-            .split(|rune: char| !rune.is_ascii_alphanumeric() && rune != '_' && rune != '-')
-            .next()?
-    } else {
-        word[length..].starts_with('"').then_some(&word[..length])?
-    };
-    (!word.is_empty()).then_some(start..start + word.len())
+/// How many bytes the key has that `text` begins with: a word, a number, or something in quotes
+/// or parentheses, up to where these end.
+fn key_length(text: &str) -> Option<usize> {
+    let first = text.chars().next()?;
+    if first != '"' && first != '(' {
+        let is_word = |rune: char| rune.is_alphanumeric() || "_-.".contains(rune);
+        return text
+            .find(|rune| !is_word(rune))
+            .filter(|length| *length > 0);
+    }
+    let mut open: Vec<u8> = Vec::new();
+    let bytes = text.as_bytes();
+    let mut at = 0;
+    while let Some(byte) = bytes.get(at).copied() {
+        let in_string = open.last() == Some(&b'"');
+        let is_template = matches!(byte, b'$' | b'%') && bytes.get(at + 1) == Some(&b'{');
+        match byte {
+            b'\\' if in_string => at += 1,
+            // A doubled sign is an escape, and no template begins there.
+            b'$' | b'%' if in_string && bytes[at..].starts_with(&[byte, byte, b'{']) => at += 2,
+            _ if in_string && is_template => {
+                open.push(b'{');
+                at += 1;
+            }
+            b'"' if in_string => _ = open.pop(),
+            _ if in_string => {}
+            b'"' | b'(' | b'{' | b'[' => open.push(byte),
+            b')' | b'}' | b']' => _ = open.pop(),
+            _ => {}
+        }
+        at += 1;
+        if open.is_empty() {
+            return Some(at);
+        }
+    }
+    None
 }
 
 /// The `number`th word of this length.
-fn key_of_length(length: usize, number: usize) -> String {
+fn word_of_length(length: usize, number: usize) -> String {
     let letters: Vec<char> = ('A'..='Z').chain('a'..='z').collect();
     let mut word = String::new();
     let mut rest = number;
@@ -97,8 +117,24 @@ mod tests {
     }
 
     #[test]
+    fn computed_keys_may_be_repeated_too() {
+        for key in ["\"${a[\"}\"]}-$${\"", "(a.b == \")\" ? 1 : 2)", "7"] {
+            let text = format!("a = {{ {key} = 1, {key} = b.c }}\n");
+            let body = parse_body(&text).unwrap();
+            assert_eq!(
+                body.get_attribute("a")
+                    .unwrap()
+                    .value
+                    .as_object()
+                    .unwrap()
+                    .len(),
+                2
+            );
+        }
+    }
+
+    #[test]
     fn an_argument_must_not_be_repeated() {
         assert!(parse_body("a = 1\na = 2\n").is_err());
-        assert!(parse_body("a = { \"${x}\" = 1, \"${x}\" = 2 }\n").is_err());
     }
 }

@@ -1,7 +1,7 @@
 //! Random blocks: one method per kind, each adding to the scope what others may refer to.
 
 use super::{
-    Generator,
+    Generator, Rng,
     expressions::{Many, ODD_KEYS, expression, heredoc, term},
     render::{Block, Value},
 };
@@ -58,6 +58,16 @@ impl Scope {
 
 impl Generator {
     fn expression(&mut self, scope: &Scope) -> Value {
+        if self.rng.chance(10) {
+            let member = |rng: &mut Rng| {
+                let key = format!("k${{{}}}", term(rng, &scope.offers));
+                (key, term(rng, &scope.offers))
+            };
+            let members = (0..=self.rng.below(2))
+                .map(|_| member(&mut self.rng))
+                .collect();
+            return Value::Object(members);
+        }
         Value::Expression(expression(&mut self.rng, &scope.offers, 0))
     }
 
@@ -294,7 +304,10 @@ impl Generator {
             );
         }
         scope.add(block, before);
-        scope.offers.push(Offer::Variable(name.to_owned()));
+        // Some inputs stay unused: a module as a whole waits for them nevertheless.
+        if scope.depth == 0 || self.rng.chance(60) {
+            scope.offers.push(Offer::Variable(name.to_owned()));
+        }
     }
 
     fn call(&mut self, scope: &mut Scope) {

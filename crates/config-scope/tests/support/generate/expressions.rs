@@ -207,7 +207,7 @@ pub(crate) fn term(rng: &mut Rng, offers: &[Offer]) -> String {
                 "[local.none]",
                 ".*",
             ];
-            if rng.chance(15) {
+            if rng.chance(25) {
                 return format!("module.{call}{}", rng.pick(&whole));
             }
             let key = match many {

@@ -16,6 +16,8 @@ pub(crate) enum Value {
     /// A string without templates.
     Text(String),
     Bool(bool),
+    /// An object: key templates and value expressions, which JSON writes as an object of its own.
+    Object(Vec<(String, String)>),
     /// A map from provider names to provider names.
     Pairs(Vec<(String, String)>),
 }
@@ -89,6 +91,12 @@ fn hcl_block(block: &Block, depth: usize, text: &mut String) {
             Value::Names(names) => format!("[{}]", names.join(", ")),
             Value::Text(plain) => format!("\"{plain}\""),
             Value::Bool(flag) => flag.to_string(),
+            Value::Object(members) => {
+                let members = members
+                    .iter()
+                    .map(|(key, value)| format!("\"{key}\" = {value}"));
+                format!("{{ {} }}", members.collect::<Vec<_>>().join(", "))
+            }
             Value::Pairs(pairs) => {
                 let pairs = pairs
                     .iter()
@@ -148,6 +156,11 @@ fn json_body(block: &Block) -> Json {
             Value::Names(names) => json!(names),
             Value::Name(name) | Value::Text(name) => json!(name),
             Value::Bool(flag) => json!(flag),
+            Value::Object(members) => members
+                .iter()
+                .map(|(key, value)| (key.clone(), json!([format!("${{{value}}}"), 1, null])))
+                .collect::<serde_json::Map<_, _>>()
+                .into(),
             Value::Pairs(pairs) => pairs
                 .iter()
                 .map(|(inside, outside)| (inside.clone(), json!(outside)))
