@@ -2,6 +2,8 @@
 
 mod cases;
 mod corpus;
+mod mutations;
 mod oracle;
+mod properties;
 #[path = "../support/mod.rs"]
 mod support;

@@ -30,8 +30,17 @@ struct Module {
     outputs: Vec<String>,
 }
 
+/// Which syntax the files are written in.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Layout {
+    Mixed,
+    Native,
+    Json,
+}
+
 pub(crate) struct Generator {
     rng: Rng,
+    layout: Layout,
     files: Files,
     finished: Vec<Module>,
     serial: usize,
@@ -39,8 +48,15 @@ pub(crate) struct Generator {
 
 /// The configuration of a seed.
 pub(crate) fn configuration(seed: u64) -> Files {
+    configuration_in(seed, Layout::Mixed)
+}
+
+/// The same blocks, in other files: what they mean must not change.
+pub(crate) fn configuration_in(seed: u64, layout: Layout) -> Files {
+    let rng = Rng::new(seed);
     let mut generator = Generator {
-        rng: Rng::new(seed),
+        rng,
+        layout,
         files: Files::new(),
         finished: Vec::new(),
         serial: 0,
@@ -133,6 +149,18 @@ impl Generator {
             spread: self.rng.chance(50),
             comments: self.rng.chance(50),
         };
+        let name = match self.layout {
+            Layout::Mixed => name.to_owned(),
+            // `z.tf.json` must not meet a `z.tf`, and an override file must stay one.
+            Layout::Native => name
+                .replace("c_override.tf.json", "d_override.tf")
+                .replace(".tf.json", "1.tf"),
+            Layout::Json if name.ends_with(".json") => name.to_owned(),
+            Layout::Json if name == "override.tf" => "override.tf.json".to_owned(),
+            Layout::Json if name == "b_override.tf" => "b_override.tf.json".to_owned(),
+            Layout::Json => name.replace(".tf", "1.tf.json"),
+        };
+        let name = name.as_str();
         let text = if name.ends_with(".json") {
             render::json(blocks, style)
         } else {
