@@ -16,7 +16,7 @@ use crate::support::{
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Pieces that change how the rest is read.
-const PIECES: &[&str] = &[
+pub(crate) const PIECES: &[&str] = &[
     "\"",
     "${",
     "%{",
