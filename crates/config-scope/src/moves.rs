@@ -111,14 +111,22 @@ impl Move {
             Direction::Backwards => (&self.to, &self.from),
         };
         let inside = address.module.0.strip_prefix(self.module.0.as_slice())?;
-        let rest = inside.strip_prefix(here.config_module().0.as_slice())?;
-        let mut path = self.module.clone();
-        path.0.extend(there.config_module().0);
+        let (path, rest) = inside.split_at_checked(here.module.len())?;
+        if !path
+            .iter()
+            .zip(&here.module)
+            .all(|(name, step)| *name == step.name)
+        {
+            return None;
+        }
+        let names = there.module.iter().map(|step| step.name.clone());
+        let elsewhere = || ConfigModule(self.module.0.iter().cloned().chain(names).collect());
         match (&here.resource, &there.resource) {
             (None, None) if !here.module.is_empty() => {
-                path.0.extend(rest.iter().cloned());
+                let mut module = elsewhere();
+                module.0.extend(rest.iter().cloned());
                 Some(ConfigAddress {
-                    module: path,
+                    module,
                     ..address.clone()
                 })
             }
@@ -126,7 +134,7 @@ impl Move {
                 let same = (old.mode, &old.kind, &old.name)
                     == (address.mode, &address.kind, &address.name);
                 (same && rest.is_empty()).then(|| ConfigAddress {
-                    module: path,
+                    module: elsewhere(),
                     mode: new.mode,
                     kind: new.kind.clone(),
                     name: new.name.clone(),

@@ -1,13 +1,16 @@
 //! The shared cases: what each folder declares and selects, and what Terraform says of it.
 
-use std::{collections::BTreeSet, fs, path::Path};
+use std::collections::BTreeSet;
 
 use config_scope::{
     Confidence, ConfigAddress, Configuration, DiskTree, FileRole, Selection, Selectors, SourcePath,
     Target,
 };
 
-use crate::{oracle::assert_agrees, support::shared::shared};
+use crate::{
+    oracle::assert_agrees,
+    support::shared::{copy, shared},
+};
 
 fn case(name: &str) -> Configuration {
     let folder = shared("cases/files").join(name);
@@ -39,19 +42,6 @@ fn plan_targets(selection: &Selection) -> Vec<String> {
         .iter()
         .map(|plan| plan.target.to_string())
         .collect()
-}
-
-fn copy(from: &Path, to: &Path) {
-    fs::create_dir_all(to).unwrap();
-    for entry in fs::read_dir(from).unwrap() {
-        let entry = entry.unwrap();
-        let target = to.join(entry.file_name());
-        if entry.file_type().unwrap().is_dir() {
-            copy(&entry.path(), &target);
-        } else {
-            fs::copy(entry.path(), target).unwrap();
-        }
-    }
 }
 
 #[test]

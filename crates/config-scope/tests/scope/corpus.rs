@@ -6,22 +6,17 @@ use config_scope::{Configuration, DiskTree, DoubtKind, Flavour, MemoryTree, Pars
 
 use crate::{
     oracle::{assert_agrees, write},
-    support::{shared::directories, translate},
+    support::{
+        shared::{directories, entries, file_name},
+        translate,
+    },
 };
-
-fn name(path: &Path) -> String {
-    path.file_name()
-        .unwrap_or_default()
-        .to_string_lossy()
-        .into_owned()
-}
 
 /// Native configuration files of a directory, by name.
 fn sources(directory: &Path) -> BTreeMap<String, String> {
     let mut sources = BTreeMap::new();
-    for entry in fs::read_dir(directory).expect("a readable directory") {
-        let path = entry.expect("a readable entry").path();
-        let file = name(&path);
+    for path in entries(directory) {
+        let file = file_name(&path);
         if file.ends_with(".tf") || file.ends_with(".tf.json") {
             sources.insert(file, fs::read_to_string(&path).expect("a text"));
         }
@@ -75,7 +70,7 @@ fn real_configurations_depend_on_what_terraform_says() {
         translated += 1;
         let target = tempfile::tempdir().unwrap();
         write(target.path(), &translation.files);
-        assert_agrees(&name(&directory), target.path());
+        assert_agrees(&file_name(&directory), target.path());
         let original = Configuration::load(&DiskTree::new(&directory, ".terraform")).unwrap();
         let rewritten = Configuration::load(&DiskTree::new(target.path(), ".terraform")).unwrap();
         for node in original.nodes() {
@@ -112,7 +107,7 @@ fn parsing_is_measured_and_the_cache_spares_it() {
     let mut tree = MemoryTree::new();
     let mut bytes = 0;
     for directory in directories("corpus/configs") {
-        let module = name(&directory);
+        let module = file_name(&directory);
         let call = format!("module \"m{module}\" {{\n  source = \"./{module}\"\n}}\n");
         tree.insert(&format!("{module}.tf"), call);
         for (file, text) in sources(&directory) {

@@ -9,7 +9,7 @@ use config_scope::{Configuration, MemoryTree};
 
 use crate::support::{
     generate::{Rng, configuration},
-    shared::directories,
+    shared::{directories, entries},
 };
 
 /// Far more than any of these texts takes, also on a busy machine without optimisation.
@@ -56,17 +56,12 @@ pub(crate) const PIECES: &[&str] = &[
 fn seeds() -> Vec<(&'static str, Vec<u8>)> {
     let mut seeds = Vec::new();
     for directory in directories("corpus/configs").into_iter().step_by(3) {
-        for entry in fs::read_dir(directory).unwrap() {
-            let path = entry.unwrap().path();
-            let name = if path
+        for path in entries(&directory) {
+            let is_json = path
                 .extension()
-                .is_some_and(|extension| extension == "json")
-            {
-                "x.tf.json"
-            } else {
-                "x.tf"
-            };
-            let bytes = fs::read(path).unwrap();
+                .is_some_and(|extension| extension == "json");
+            let name = if is_json { "x.tf.json" } else { "x.tf" };
+            let bytes = fs::read(path).expect("a readable file");
             if bytes.len() < 6_000 {
                 seeds.push((name, bytes));
             }
@@ -110,7 +105,7 @@ fn survive(name: &str, bytes: &[u8]) {
     let mut tree = MemoryTree::new();
     tree.insert(name, bytes);
     let started = Instant::now();
-    let loaded = Configuration::load(&tree).unwrap();
+    let loaded = Configuration::load(&tree).expect("a root module");
     for node in loaded.nodes() {
         assert!(node.at.line >= 1);
     }

@@ -2,7 +2,6 @@
 
 use std::{
     collections::BTreeSet,
-    fs,
     path::Path,
     sync::{
         Mutex,
@@ -12,7 +11,7 @@ use std::{
 
 use crate::{
     mutations,
-    support::{generate, oracle},
+    support::{generate, oracle, shared::put},
 };
 use config_scope::{ConfigAddress, Configuration, DiskTree};
 
@@ -33,9 +32,7 @@ struct Tally {
 
 pub(crate) fn write(directory: &Path, files: &generate::Files) {
     for (path, text) in files {
-        let path = directory.join(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
+        put(&directory.join(path), text.as_bytes());
     }
 }
 
@@ -56,12 +53,17 @@ fn compare(name: &str, directory: &Path, tally: &Mutex<Tally>, refusal: Refusal)
         Ok(answer) => answer,
         Err(_) if refusal == Refusal::IsSkipped => return,
         Err(error) => {
-            tally.lock().unwrap().wrong.push(format!("{name}: {error}"));
+            tally
+                .lock()
+                .expect("no comparison panicked")
+                .wrong
+                .push(format!("{name}: {error}"));
             return;
         }
     };
-    let ours = Configuration::load(&DiskTree::new(directory, ".terraform")).unwrap();
-    let mut tally = tally.lock().unwrap();
+    let ours =
+        Configuration::load(&DiskTree::new(directory, ".terraform")).expect("what Terraform takes");
+    let mut tally = tally.lock().expect("no comparison panicked");
     tally.configurations += 1;
     if refusal == Refusal::IsSkipped && !ours.doubts().is_empty() {
         tally
@@ -133,6 +135,10 @@ pub(crate) fn assert_agrees(name: &str, directory: &Path) {
 }
 
 /// Compares one configuration for each seed, two at a time: each is a handful of processes.
+#[expect(
+    clippy::print_stdout,
+    reason = "the figures are what a reader of the run wants"
+)]
 fn run(
     seeds: std::ops::Range<u64>,
     refusal: Refusal,

@@ -6,6 +6,7 @@
 //! names) look like references and are none.
 
 mod blocks;
+mod changes;
 mod expressions;
 mod render;
 mod rng;
