@@ -62,11 +62,11 @@ impl Move {
             .any(|direction| self.other_end(address, *direction).is_some())
     }
 
-    /// Whether either end is `module`, or stands in it.
     pub(crate) fn concerns_module(&self, module: &ConfigModule) -> bool {
-        self.ends()
+        let directions = [Direction::Forwards, Direction::Backwards];
+        directions
             .iter()
-            .any(|end| module.contains(&end.config_module()))
+            .any(|direction| self.other_end_of_module(module, *direction).is_some())
     }
 
     fn relocate_module(&self, inside: &[ModuleStep], address: &Target) -> Option<Target> {
@@ -102,6 +102,27 @@ impl Move {
             module: self.to.module.clone(),
             resource: Some(new),
         })
+    }
+
+    /// What is at the other end of the move for `module` as a whole, without keys: a module of
+    /// which it is a part, or the counterpart of something that stands in it.
+    fn other_end_of_module(&self, module: &ConfigModule, direction: Direction) -> Option<Target> {
+        let [from, to] = self.ends();
+        let (here, there) = match direction {
+            Direction::Forwards => (from, to),
+            Direction::Backwards => (to, from),
+        };
+        let (inside, outside) = (here.config_module(), there.config_module());
+        if let Some(address) = there.config_address() {
+            return module.contains(&inside).then(|| Target::from(&address));
+        }
+        if module.contains(&inside) {
+            return Some(Target::from(&outside));
+        }
+        let rest = module.0.strip_prefix(inside.0.as_slice())?;
+        Some(Target::from(&ConfigModule(
+            [outside.0.as_slice(), rest].concat(),
+        )))
     }
 
     /// The address at the other end of the move, on the level of blocks.
@@ -155,33 +176,49 @@ fn moved_key(from: &Option<Key>, to: &Option<Key>, key: &Option<Key>) -> Option<
     }
 }
 
-/// The moves that `addresses` take part in, directly or through other moves, and every address at
-/// either end of them, `addresses` included.
-pub(crate) fn follow<'m>(
-    moves: &'m [Move],
-    addresses: &BTreeSet<ConfigAddress>,
-) -> (Vec<&'m Move>, BTreeSet<ConfigAddress>) {
-    let mut all = addresses.clone();
+/// Addresses, and modules that are meant with all that may be in them.
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+pub(crate) struct Named {
+    pub(crate) addresses: BTreeSet<ConfigAddress>,
+    pub(crate) modules: BTreeSet<ConfigModule>,
+}
+
+/// The moves that `named` takes part in, directly or through other moves, and everything at
+/// either end of them, `named` included.
+pub(crate) fn follow<'m>(moves: &'m [Move], named: &Named) -> (Vec<&'m Move>, Named) {
+    let mut all = named.clone();
     let mut touched = vec![false; moves.len()];
-    let mut fresh: Vec<ConfigAddress> = addresses.iter().cloned().collect();
+    let mut fresh = named.clone();
     // A chain uses each move once, so more rounds than there are moves cannot add an end; the
     // bound also stops a module that is moved into itself.
     for _ in 0..=moves.len() {
-        let mut next = Vec::new();
-        for address in &fresh {
-            for (place, candidate) in moves.iter().enumerate() {
-                for direction in [Direction::Forwards, Direction::Backwards] {
-                    let Some(other) = candidate.other_end(address, direction) else {
+        let mut next = Named::default();
+        for (place, candidate) in moves.iter().enumerate() {
+            for direction in [Direction::Forwards, Direction::Backwards] {
+                let addresses = fresh.addresses.iter();
+                let found = addresses.filter_map(|address| candidate.other_end(address, direction));
+                for other in found {
+                    touched[place] = true;
+                    if all.addresses.insert(other.clone()) {
+                        next.addresses.insert(other);
+                    }
+                }
+                for module in &fresh.modules {
+                    let Some(other) = candidate.other_end_of_module(module, direction) else {
                         continue;
                     };
                     touched[place] = true;
-                    if all.insert(other.clone()) {
-                        next.push(other);
+                    if let Some(address) = other.config_address() {
+                        if all.addresses.insert(address.clone()) {
+                            next.addresses.insert(address);
+                        }
+                    } else if all.modules.insert(other.config_module()) {
+                        next.modules.insert(other.config_module());
                     }
                 }
             }
         }
-        if next.is_empty() {
+        if next == Named::default() {
             break;
         }
         fresh = next;
@@ -205,6 +242,49 @@ mod tests {
                 line: 1,
             },
         }
+    }
+
+    fn named(address: &str) -> Named {
+        Named {
+            addresses: BTreeSet::from([address.parse().unwrap()]),
+            ..Named::default()
+        }
+    }
+
+    #[test]
+    fn a_module_meets_the_moves_of_what_is_in_it_and_around_it() {
+        let moves = [
+            moved(&[], "module.a", "module.b"),
+            moved(&[], "module.b.t.x", "t.x"),
+            moved(&[], "module.c.module.d", "module.e"),
+        ];
+        let ends = |module: &[&str]| {
+            let path = ConfigModule(module.iter().map(|name| (*name).to_owned()).collect());
+            let whole = Named {
+                modules: BTreeSet::from([path]),
+                ..Named::default()
+            };
+            let (_, all) = follow(&moves, &whole);
+            let modules: Vec<String> = all.modules.iter().map(ToString::to_string).collect();
+            (modules, all.addresses.len())
+        };
+        let names = |names: &[&str]| {
+            names
+                .iter()
+                .map(|name| (*name).to_owned())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(ends(&["a"]), (names(&["module.a", "module.b"]), 3));
+        assert_eq!(
+            ends(&["a", "deep"]).0,
+            names(&["module.a.module.deep", "module.b.module.deep"])
+        );
+        assert_eq!(
+            ends(&["c"]).0,
+            names(&["module.c", "module.c.module.d", "module.e"])
+        );
+        assert_eq!(ends(&["e"]).0, names(&["module.c.module.d", "module.e"]));
+        assert_eq!(ends(&["z"]).0, names(&["module.z"]));
     }
 
     #[test]
@@ -265,9 +345,9 @@ mod tests {
             moved(&[], "t.x", "t.y"),
         ];
         for start in ["t.b", "t.b2", "t.b3"] {
-            let (touched, all) = follow(&moves, &BTreeSet::from([start.parse().unwrap()]));
+            let (touched, all) = follow(&moves, &named(start));
             assert_eq!(touched.len(), 2);
-            let all: Vec<String> = all.iter().map(ToString::to_string).collect();
+            let all: Vec<String> = all.addresses.iter().map(ToString::to_string).collect();
             assert_eq!(all, ["t.b", "t.b2", "t.b3"]);
         }
     }
@@ -275,8 +355,13 @@ mod tests {
     #[test]
     fn a_module_moved_into_itself_comes_to_an_end() {
         let moves = [moved(&[], "module.a", "module.a.module.b")];
-        let (touched, all) = follow(&moves, &BTreeSet::from(["module.a.t.x".parse().unwrap()]));
+        let (touched, all) = follow(&moves, &named("module.a.t.x"));
         assert_eq!(touched.len(), 1);
-        assert!(all.len() < 10);
+        assert!(all.addresses.len() < 10);
+        let whole = Named {
+            modules: BTreeSet::from([ConfigModule::root().child("a")]),
+            ..Named::default()
+        };
+        assert!(follow(&moves, &whole).1.modules.len() < 10);
     }
 }

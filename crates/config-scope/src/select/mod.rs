@@ -10,7 +10,7 @@ use crate::{
     address::{ConfigAddress, ConfigModule},
     configuration::Configuration,
     doubt::Confidence,
-    moves::{self, Move},
+    moves::{self, Move, Named},
     near,
     source::SourcePath,
     target::Target,
@@ -78,6 +78,16 @@ pub struct Selection {
     pub files: Vec<FileReport>,
     pub unmatched: Vec<Unmatched>,
     pub confidence: Confidence,
+}
+
+impl WriteSet {
+    /// Everything the write set names, declared or not.
+    fn named(&self) -> Named {
+        Named {
+            addresses: self.addresses.union(&self.former).cloned().collect(),
+            modules: self.modules.clone(),
+        }
+    }
 }
 
 impl Configuration {
@@ -166,24 +176,35 @@ impl Configuration {
     /// Adds the other ends of all moves that the write set has a part in. Returns why the write
     /// set became larger.
     fn follow_moves(&self, write: &mut WriteSet, targets: &mut Vec<Target>) -> Vec<String> {
-        let before: BTreeSet<ConfigAddress> =
-            write.addresses.union(&write.former).cloned().collect();
-        let (touched, all) = moves::follow(&self.moves, &before);
-        let mut added: BTreeSet<ConfigAddress> = BTreeSet::new();
-        for address in all.difference(&before) {
-            targets.push(Target::from(address));
-            if self.find_node(address).is_some() {
-                write.addresses.insert(address.clone());
-                added.insert(address.clone());
-            } else {
-                write.former.insert(address.clone());
+        let asked = write.addresses.clone();
+        let mut touched = Vec::new();
+        // A module that joins brings what is declared in it, which may have moved in its turn. As
+        // in `follow`, each move counts once.
+        for _ in 0..=self.moves.len() {
+            let named = write.named();
+            let (found, all) = moves::follow(&self.moves, &named);
+            touched = found;
+            if all == named {
+                break;
+            }
+            for module in all.modules.difference(&named.modules) {
+                targets.push(Target::from(module));
+                self.take_module(module, write);
+            }
+            for address in all.addresses.difference(&named.addresses) {
+                targets.push(Target::from(address));
+                self.take(&Target::from(address), write);
             }
         }
+        let added: Vec<String> = write
+            .addresses
+            .difference(&asked)
+            .map(ToString::to_string)
+            .collect();
         if added.is_empty() {
             return Vec::new();
         }
         let places: Vec<String> = touched.iter().map(|moved| moved.at.to_string()).collect();
-        let added: Vec<String> = added.iter().map(ToString::to_string).collect();
         vec![format!(
             "{} joined the selection through moved blocks at {}",
             added.join(", "),
@@ -196,10 +217,10 @@ impl Configuration {
         write: &WriteSet,
         closure: &BTreeSet<ConfigAddress>,
     ) -> Vec<TouchedMove> {
-        let written: BTreeSet<ConfigAddress> =
-            write.addresses.union(&write.former).cloned().collect();
-        let (in_write_set, _) = moves::follow(&self.moves, &written);
-        let (all, _) = moves::follow(&self.moves, &written.union(closure).cloned().collect());
+        let mut named = write.named();
+        let (in_write_set, _) = moves::follow(&self.moves, &named);
+        named.addresses.extend(closure.iter().cloned());
+        let (all, _) = moves::follow(&self.moves, &named);
         let touched = all.into_iter().map(|moved| TouchedMove {
             moved: moved.clone(),
             in_write_set: in_write_set.contains(&moved),

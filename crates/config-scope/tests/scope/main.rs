@@ -5,5 +5,7 @@ mod corpus;
 mod mutations;
 mod oracle;
 mod properties;
+mod references;
+mod selection;
 #[path = "../support/mod.rs"]
 mod support;
