@@ -126,27 +126,3 @@ impl std::str::FromStr for ConfigAddress {
         }
     }
 }
-
-/// An instance key.
-#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
-pub enum Key {
-    Int(i64),
-    Str(String),
-}
-
-/// One step of a module path: `module.name` or `module.name[key]`.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct ModuleStep {
-    pub name: String,
-    pub key: Option<Key>,
-}
-
-impl fmt::Display for Key {
-    /// Prints the key as it stands between the brackets.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Int(number) => write!(f, "{number}"),
-            Self::Str(text) => write!(f, "{text:?}"),
-        }
-    }
-}

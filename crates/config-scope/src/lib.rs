@@ -25,7 +25,7 @@ mod source;
 mod syntax;
 mod target;
 
-pub use address::{ConfigAddress, ConfigModule, Key, Mode, ModuleStep, NotAConfigAddress};
+pub use address::{ConfigAddress, ConfigModule, Mode, NotAConfigAddress};
 pub use configuration::{Configuration, Import, Node, Output, Removed, Variable};
 pub use doubt::{Confidence, Doubt, DoubtKind};
 pub use facts::Repetition;
@@ -38,4 +38,4 @@ pub use source::{
     DiskTree, Flavour, MemoryTree, SourceFile, SourcePath, SourceTree, is_configuration_name,
     is_variables_name,
 };
-pub use target::{NotATarget, Target, TargetResource};
+pub use target::{Target, TargetResource};

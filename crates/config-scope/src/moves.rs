@@ -5,8 +5,10 @@
 
 use std::collections::BTreeSet;
 
+use tfstate::{Key, ModuleStep};
+
 use crate::{
-    address::{ConfigAddress, ConfigModule, Key, ModuleStep},
+    address::{ConfigAddress, ConfigModule},
     module::Location,
     target::Target,
 };

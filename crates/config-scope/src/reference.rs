@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use crate::address::{Key, Mode};
+use tfstate::Key;
+
+use crate::address::Mode;
 
 /// Everything one piece of configuration points at.
 pub(crate) type References = BTreeSet<Reference>;

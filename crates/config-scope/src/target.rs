@@ -3,10 +3,9 @@
 
 use std::fmt;
 
-use crate::{
-    address::{ConfigAddress, ConfigModule, Key, Mode, ModuleStep},
-    syntax::read_target,
-};
+use tfstate::{Address, AddressError, Key, ModulePath, ModuleStep};
+
+use crate::address::{ConfigAddress, ConfigModule, Mode};
 
 /// `[module.<name>[key].]*[data.]<type>.<name>[key]`, or only the module part.
 ///
@@ -28,16 +27,16 @@ pub struct TargetResource {
     pub key: Option<Key>,
 }
 
-/// A text that names neither a module nor a resource.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("`{0}` names neither a module nor a resource")]
-pub struct NotATarget(pub String);
-
 impl std::str::FromStr for Target {
-    type Err = NotATarget;
+    type Err = AddressError;
 
-    fn from_str(text: &str) -> Result<Self, NotATarget> {
-        read_target(text).ok_or_else(|| NotATarget(text.to_owned()))
+    /// Reads what Terraform takes for a `-target`. Ephemeral resources are in no state and so no
+    /// target.
+    fn from_str(text: &str) -> Result<Self, AddressError> {
+        match text.parse::<ModulePath>() {
+            Ok(path) if !path.0.is_empty() => Ok(Self::from(&path)),
+            _ => text.parse::<Address>().map(|address| Self::from(&address)),
+        }
     }
 }
 
@@ -97,22 +96,55 @@ impl From<&ConfigModule> for Target {
     }
 }
 
+impl From<&Address> for Target {
+    /// The instance at `address`, or, if it has no key, the resource.
+    fn from(address: &Address) -> Self {
+        let resource = TargetResource {
+            mode: match address.mode {
+                tfstate::Mode::Data => Mode::Data,
+                tfstate::Mode::Managed => Mode::Managed,
+            },
+            kind: address.kind.clone(),
+            name: address.name.clone(),
+            key: address.key.clone(),
+        };
+        Self {
+            module: address.module.clone(),
+            resource: Some(resource),
+        }
+    }
+}
+
+impl From<&ModulePath> for Target {
+    fn from(path: &ModulePath) -> Self {
+        Self {
+            module: path.0.clone(),
+            resource: None,
+        }
+    }
+}
+
 impl fmt::Display for Target {
+    /// Prints the canonical spelling.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let key = |key: &Option<Key>| key.as_ref().map_or(String::new(), |key| format!("[{key}]"));
-        let mut words: Vec<String> = Vec::new();
-        for step in &self.module {
-            words.push(format!("module.{}{}", step.name, key(&step.key)));
+        let module = ModulePath(self.module.clone());
+        write!(f, "{module}")?;
+        let Some(resource) = &self.resource else {
+            return Ok(());
+        };
+        if !self.module.is_empty() {
+            f.write_str(".")?;
         }
-        if let Some(resource) = &self.resource {
-            let TargetResource {
-                mode,
-                kind,
-                name,
-                key: own,
-            } = resource;
-            words.push(format!("{}{kind}.{name}{}", mode.prefix(), key(own)));
+        let TargetResource {
+            mode,
+            kind,
+            name,
+            key,
+        } = resource;
+        write!(f, "{}{kind}.{name}", mode.prefix())?;
+        match key {
+            Some(key) => write!(f, "[{key}]"),
+            None => Ok(()),
         }
-        f.write_str(&words.join("."))
     }
 }

@@ -16,12 +16,11 @@ mod walk;
 
 use self::{
     json::{Json, Kind},
-    raw::{RawBody, RawPath, Reading},
+    raw::{RawBody, Reading},
 };
 use crate::{
     facts::{Fault, FileFacts},
     source::Syntax,
-    target::Target,
 };
 
 /// Larger files are not read. The largest hand-written file seen has 0.2 MB, generated JSON 10 MB.
@@ -47,11 +46,6 @@ pub(crate) fn read_variables(bytes: &[u8], syntax: Syntax) -> Result<Vec<String>
             .map(|(name, _)| name.to_string())
             .collect(),
     })
-}
-
-/// Reads the name of an object as it stands in a `moved` block: also used for what a person types.
-pub(crate) fn read_target(text: &str) -> Option<Target> {
-    RawPath::parse(text).and_then(|path| target::of(&path))
 }
 
 fn with_body<T>(

@@ -2,9 +2,11 @@
 
 use std::iter::Peekable;
 
+use tfstate::{Key, ModuleStep};
+
 use super::raw::RawPath;
 use crate::{
-    address::{Key, Mode, ModuleStep},
+    address::Mode,
     reference::Step,
     target::{Target, TargetResource},
 };

@@ -8,12 +8,10 @@ use hcl_edit::{
     expr::{Expression, ForExpr, FuncCall, ObjectKey, Traversal, TraversalOperator},
     template::{Directive, Element},
 };
+use tfstate::Key;
 
 use super::{files, heredoc};
-use crate::{
-    address::Key,
-    reference::{Reference, References, Step},
-};
+use crate::reference::{Reference, References, Step};
 
 /// What a walk works on and adds to.
 pub(crate) struct Walk<'w> {

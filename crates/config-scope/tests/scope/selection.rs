@@ -172,7 +172,7 @@ fn chains_of_moves_join_the_selection() {
     assert_eq!(list(&whole.write.addresses), ["module.new.t.now"]);
 
     let file = select(&root, &["moves.tf"], &[]);
-    assert_eq!(list(&file.write.addresses), ["module.new.t.now", "t.b3"]);
+    assert_eq!(list(&file.write.addresses), ["t.b3", "module.new.t.now"]);
 }
 
 #[test]

@@ -2,9 +2,12 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    fs,
     path::Path,
     process::{Command, Output},
 };
+
+use super::shared::entries;
 
 pub(crate) type Edges = BTreeMap<String, BTreeSet<String>>;
 
@@ -69,14 +72,21 @@ pub(crate) fn terraform(directory: &Path, arguments: &[&str]) -> Output {
         .expect("terraform is on the PATH")
 }
 
-/// The closed graph of resources, and the resources behind each root output.
+/// The closed graph of resources, and the resources behind each root output if asked for.
 pub(crate) struct Answer {
     pub(crate) resources: Edges,
-    pub(crate) outputs: Edges,
+    pub(crate) outputs: Option<Edges>,
 }
 
-/// Initialises `directory` and asks for both of Terraform's graphs.
-pub(crate) fn ask(directory: &Path) -> Result<Answer, String> {
+/// What to ask Terraform for: each graph is a process of its own.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Question {
+    Resources,
+    ResourcesAndOutputs,
+}
+
+/// Asks for Terraform's graphs of the configuration in `directory`.
+pub(crate) fn ask(directory: &Path, question: Question) -> Result<Answer, String> {
     let run = |arguments: &[&str]| {
         let output = terraform(directory, arguments);
         if output.status.success() {
@@ -90,8 +100,20 @@ pub(crate) fn ask(directory: &Path) -> Result<Answer, String> {
             ))
         }
     };
-    run(&["init", "-no-color", "-input=false", "-backend=false"])?;
+    // Only modules need it: the provider is part of Terraform, and no backend is used.
+    let calls_modules = entries(directory)
+        .iter()
+        .any(|path| fs::read_to_string(path).is_ok_and(|text| text.contains("module")));
+    if calls_modules {
+        run(&["init", "-no-color", "-input=false", "-backend=false"])?;
+    }
     let resources = close(&parse_dot(&run(&["graph", "-no-color"])?));
+    if question == Question::Resources {
+        return Ok(Answer {
+            resources,
+            outputs: None,
+        });
+    }
     let plan = close(&parse_dot(&run(&["graph", "-no-color", "-type=plan"])?));
     let address = |node: &str| {
         let name = node.strip_prefix("[root] ")?.strip_suffix(" (expand)")?;
@@ -106,8 +128,6 @@ pub(crate) fn ask(directory: &Path) -> Result<Answer, String> {
             reached.iter().filter_map(|node| address(node)).collect(),
         ))
     });
-    Ok(Answer {
-        outputs: outputs.collect(),
-        resources,
-    })
+    let outputs = Some(outputs.collect());
+    Ok(Answer { resources, outputs })
 }
