@@ -1,6 +1,8 @@
 //! What a set of files and targets selects: the write set, and everything it needs.
 
 mod files;
+mod resolve;
+mod targets;
 
 use std::collections::BTreeSet;
 
@@ -10,7 +12,7 @@ use crate::{
     address::{ConfigAddress, ConfigModule},
     configuration::Configuration,
     doubt::Confidence,
-    moves::{self, Move, Named},
+    moves::Move,
     near,
     source::SourcePath,
     target::Target,
@@ -80,16 +82,6 @@ pub struct Selection {
     pub confidence: Confidence,
 }
 
-impl WriteSet {
-    /// Everything the write set names, declared or not.
-    fn named(&self) -> Named {
-        Named {
-            addresses: self.addresses.union(&self.former).cloned().collect(),
-            modules: self.modules.clone(),
-        }
-    }
-}
-
 impl Configuration {
     /// Works out what `selectors` select. Pure: it asks neither the disk nor the state.
     pub fn select(&self, selectors: &Selectors) -> Selection {
@@ -137,152 +129,6 @@ impl Configuration {
         }
     }
 
-    /// Adds what `target` means to the write set. False if nothing declared or moved matches.
-    fn take(&self, target: &Target, write: &mut WriteSet) -> bool {
-        let Some(address) = target.config_address() else {
-            return self.take_module(&target.config_module(), write);
-        };
-        if self.find_node(&address).is_some() {
-            write.addresses.insert(address);
-            return true;
-        }
-        let mut known = self.is_within_unknown_module(&address.module);
-        known |= self.moves.iter().any(|moved| moved.concerns(&address));
-        known |= self.removed.iter().any(|removed| {
-            removed.from.config_address().as_ref() == Some(&address)
-                || (removed.from.resource.is_none()
-                    && removed.from.config_module().contains(&address.module))
-        });
-        write.former.insert(address);
-        known
-    }
-
-    fn take_module(&self, module: &ConfigModule, write: &mut WriteSet) -> bool {
-        let beneath = self
-            .nodes()
-            .filter(|node| module.contains(&node.address.module));
-        write
-            .addresses
-            .extend(beneath.map(|node| node.address.clone()));
-        write.modules.insert(module.clone());
-        self.modules().any(|known| known == module)
-            || self.is_within_unknown_module(module)
-            || self.moves.iter().any(|moved| moved.concerns_module(module))
-            || self.removed.iter().any(|removed| {
-                removed.from.resource.is_none() && removed.from.config_module() == *module
-            })
-    }
-
-    /// Adds the other ends of all moves that the write set has a part in. Returns why the write
-    /// set became larger.
-    fn follow_moves(&self, write: &mut WriteSet, targets: &mut Vec<Target>) -> Vec<String> {
-        let asked = write.addresses.clone();
-        let mut touched = Vec::new();
-        // A module that joins brings what is declared in it, which may have moved in its turn. As
-        // in `follow`, each move counts once.
-        for _ in 0..=self.moves.len() {
-            let named = write.named();
-            let (found, all) = moves::follow(&self.moves, &named);
-            touched = found;
-            if all == named {
-                break;
-            }
-            for module in all.modules.difference(&named.modules) {
-                targets.push(Target::from(module));
-                self.take_module(module, write);
-            }
-            for address in all.addresses.difference(&named.addresses) {
-                targets.push(Target::from(address));
-                self.take(&Target::from(address), write);
-            }
-        }
-        let added: Vec<String> = write
-            .addresses
-            .difference(&asked)
-            .map(ToString::to_string)
-            .collect();
-        if added.is_empty() {
-            return Vec::new();
-        }
-        let places: Vec<String> = touched.iter().map(|moved| moved.at.to_string()).collect();
-        vec![format!(
-            "{} joined the selection through moved blocks at {}",
-            added.join(", "),
-            places.join(", ")
-        )]
-    }
-
-    fn touched_moves(
-        &self,
-        write: &WriteSet,
-        closure: &BTreeSet<ConfigAddress>,
-    ) -> Vec<TouchedMove> {
-        let mut named = write.named();
-        let (in_write_set, _) = moves::follow(&self.moves, &named);
-        named.addresses.extend(closure.iter().cloned());
-        let (all, _) = moves::follow(&self.moves, &named);
-        let touched = all.into_iter().map(|moved| TouchedMove {
-            moved: moved.clone(),
-            in_write_set: in_write_set.contains(&moved),
-        });
-        touched.collect()
-    }
-
-    /// Drops what is said twice, and what a module among the targets says already.
-    fn plan_targets(&self, mut targets: Vec<Target>) -> Vec<PlanTarget> {
-        let mut seen = std::collections::HashSet::new();
-        targets.retain(|target| seen.insert(target.clone()));
-        let wholes: Vec<Target> = targets
-            .iter()
-            .filter(|target| target.resource.is_none())
-            .cloned()
-            .collect();
-        targets.retain(|target| {
-            !wholes
-                .iter()
-                .any(|whole| *whole != *target && covers(whole, target))
-        });
-        let plan = targets.into_iter().map(|target| {
-            let unkeyed_call = self.unkeyed_call(&target);
-            PlanTarget {
-                target,
-                unkeyed_call,
-            }
-        });
-        plan.collect()
-    }
-
-    fn unkeyed_call(&self, target: &Target) -> Option<ConfigModule> {
-        let depth =
-            target.module.len() - usize::from(target.resource.is_none()).min(target.module.len());
-        let mut caller = ConfigModule::root();
-        for step in &target.module[..depth] {
-            let path = caller.child(&step.name);
-            if step.key.is_none() && self.is_repeated_call(&caller, &step.name) {
-                return Some(path);
-            }
-            caller = path;
-        }
-        None
-    }
-
-    fn is_repeated_call(&self, caller: &ConfigModule, name: &str) -> bool {
-        let module = self
-            .loaded
-            .modules
-            .iter()
-            .find(|module| module.path == *caller);
-        let call = module.and_then(|module| module.facts.calls.get(name));
-        call.is_some_and(|call| call.facts.repetition.is_some())
-    }
-
-    fn is_within_unknown_module(&self, module: &ConfigModule) -> bool {
-        self.loaded
-            .unresolved
-            .iter()
-            .any(|(path, ..)| path.contains(module))
-    }
-
     fn trust(&self, widened: Vec<String>) -> Confidence {
         if !self.doubts().is_empty() {
             Confidence::Unsafe(self.doubts().iter().map(ToString::to_string).collect())
@@ -304,17 +150,4 @@ impl Configuration {
         let known: Vec<String> = addresses.chain(modules).collect();
         near::nearest(text, known.iter().map(String::as_str))
     }
-}
-
-/// Whether targeting the module `whole` targets all that `target` does.
-fn covers(whole: &Target, target: &Target) -> bool {
-    let Some((last, above)) = whole.module.split_last() else {
-        return false;
-    };
-    let Some((path, _)) = target.module.split_at_checked(whole.module.len()) else {
-        return false;
-    };
-    path.split_last().is_some_and(|(step, path)| {
-        path == above && step.name == last.name && (last.key.is_none() || last.key == step.key)
-    })
 }

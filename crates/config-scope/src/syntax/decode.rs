@@ -1,8 +1,10 @@
 //! Interprets the blocks of a file: what each declares, and what it points at.
 
 use super::{
-    Lines, parts, providers,
-    raw::{RawBlock, RawBody, RawExpr, Reading},
+    Lines,
+    collect::Reading,
+    parts, providers,
+    raw::{RawBlock, RawBody, RawExpr},
     target,
 };
 use crate::{

@@ -3,6 +3,7 @@
 //! A file is read whole or not at all. Where the parser fails, or is known to see something else
 //! than Terraform would, the file is unread and carries one fault; nothing is guessed from it.
 
+mod collect;
 mod decode;
 mod files;
 mod heredoc;
@@ -15,8 +16,9 @@ mod target;
 mod walk;
 
 use self::{
+    collect::Reading,
     json::{Json, Kind},
-    raw::{RawBody, Reading},
+    raw::RawBody,
 };
 use crate::{
     facts::{Fault, FileFacts},

@@ -3,8 +3,9 @@
 use hcl_edit::structure::Structure;
 
 use super::{
+    collect::Reading,
     json::{Json, Kind},
-    raw::{RawBlock, RawBody, RawExpr, Reading},
+    raw::{RawBlock, RawBody, RawExpr},
 };
 use crate::{
     facts::{Form, Parts},

@@ -3,7 +3,10 @@
 
 use hcl_edit::expr::{Expression, ObjectKey, TraversalOperator};
 
-use super::raw::{RawBody, RawExpr, RawPath, Reading};
+use super::{
+    collect::Reading,
+    raw::{RawBody, RawExpr, RawPath},
+};
 use crate::{
     facts::{Form, Parts, ProviderName},
     reference::{References, Step},

@@ -2,6 +2,7 @@
 
 mod cases;
 mod corpus;
+mod modules;
 mod mutations;
 mod oracle;
 mod properties;
