@@ -13,7 +13,8 @@ use std::{borrow::Cow, collections::BTreeSet, ops::Range};
 
 /// `text` with the markers replaced that hcl-edit would misread; offsets stay the same.
 ///
-/// What looks like a heredoc in a comment may be changed too. That is harmless: [`fault`] decides.
+/// What looks like a heredoc in a comment may be taken for one. That is harmless: [`fault`] decides
+/// what is read.
 pub(super) fn disguise(text: &str) -> Cow<'_, str> {
     if !text.contains("<<") {
         return Cow::Borrowed(text);
@@ -24,7 +25,10 @@ pub(super) fn disguise(text: &str) -> Cow<'_, str> {
     let mut at = 0;
     while let Some((offset, line)) = lines.get(at) {
         at += 1;
-        let Some((place, marker)) = opening(line) else {
+        let is_comment = ["#", "//"]
+            .iter()
+            .any(|sign| line.trim_start().starts_with(sign));
+        let Some((place, marker)) = opening(line).filter(|_| !is_comment) else {
             continue;
         };
         let ends = |(_, line): &(usize, &str)| line.trim() == marker;

@@ -22,6 +22,7 @@ use self::{
 };
 use crate::{
     facts::{Fault, FileFacts},
+    reference::References,
     source::Syntax,
 };
 
@@ -78,6 +79,9 @@ fn with_body<T>(
                 line: u32::try_from(error.location().line()).unwrap_or(u32::MAX),
                 what: error.message().to_owned(),
             })?;
+            // Also what is not interpreted must have been read as Terraform does: a heredoc in a
+            // description may have swallowed what comes after it.
+            reading.collect_body(RawBody::Hcl(&body), &mut References::new());
             interpret(RawBody::Hcl(&body), &reading, &lines)
         }
         Syntax::Json => {

@@ -259,6 +259,19 @@ fn what_is_not_understood_is_told_with_its_place() {
 }
 
 #[test]
+fn no_heredoc_swallows_what_comes_after_it() {
+    let swallowing =
+        "EOT\n}\nresource \"x\" \"it\" {}\nvariable \"w\" {\n  description = <<EOT\nx\nEOT\n}\n";
+    let read = format!("variable \"v\" {{\n  # see <<EOT\n  description = <<EOT\n{swallowing}");
+    let configuration = load(&[("main.tf", &read)]);
+    assert_eq!(configuration.doubts(), []);
+    assert!(needs(&configuration, "x.it").is_empty());
+    let unread =
+        format!("variable \"v\" {{\n/* see <<EOT\n*/\n  description = <<EOT\n{swallowing}");
+    assert_eq!(load(&[("main.tf", &unread)]).unparsed().count(), 1);
+}
+
+#[test]
 fn outputs_and_variables_of_the_root_are_known() {
     let root = load(&[
         (

@@ -67,8 +67,9 @@ pub(crate) fn expression(rng: &mut Rng, offers: &[Offer], depth: usize) -> Strin
             inner(rng)
         ),
         14 => format!(
-            "[for terraform_data in [{}] : terraform_data.decoy]",
-            inner(rng)
+            "[for terraform_data in [{}] : {}]",
+            inner(rng),
+            decoy(rng, offers)
         ),
         15 => format!("[for local in [{}] : local.decoy]", inner(rng)),
         16 => format!(
@@ -77,11 +78,13 @@ pub(crate) fn expression(rng: &mut Rng, offers: &[Offer], depth: usize) -> Strin
         ),
         17 => format!("concat([{}]...)", inner(rng)),
         18 => format!("\"a \\\"${{{}}}\\\" \\u00e9 \\\\\"", inner(rng)),
-        19 => format!("/* terraform_data.decoy */ {}", inner(rng)),
+        19 => format!("/* {} */ {}", decoy(rng, offers), inner(rng)),
         20 => format!("-1 + {} * 2 - {}", term(rng, offers), term(rng, offers)),
         21 => format!("({})", inner(rng)),
         22 => format!(
-            "\"$$${{terraform_data.decoy.id}}\" == {}",
+            "\"{}{{{}}}\" == {}",
+            rng.pick(SIGNS),
+            decoy(rng, offers),
             term(rng, offers)
         ),
         23 => format!(
@@ -123,6 +126,22 @@ pub(crate) fn expression(rng: &mut Rng, offers: &[Offer], depth: usize) -> Strin
     }
 }
 
+/// Signs before a brace: whether a template begins there depends on how many there are.
+const SIGNS: &[&str] = &["$", "$$", "$$$", "$$$$", "$$$$$", "%%", "%%%%", "%$", "$%$"];
+
+/// Something that would be a reference in another place; what it is here, Terraform decides.
+fn decoy(rng: &mut Rng, offers: &[Offer]) -> String {
+    let managed = offers.iter().filter_map(|offer| match offer {
+        Offer::Managed { name, .. } => Some(name),
+        _ => None,
+    });
+    let names: Vec<&String> = managed.collect();
+    match names.is_empty() {
+        true => "terraform_data.decoy.id".to_owned(),
+        false => format!("terraform_data.{}.id", rng.pick(&names)),
+    }
+}
+
 /// The text of a heredoc.
 pub(crate) fn heredoc(rng: &mut Rng, offers: &[Offer]) -> String {
     let lines = [
@@ -133,7 +152,12 @@ pub(crate) fn heredoc(rng: &mut Rng, offers: &[Offer]) -> String {
             term(rng, offers)
         ),
         format!("    %{{ if {} == 1 }}x%{{ endif }}", term(rng, offers)),
-        "    EOT in the middle } # not a comment $${terraform_data.decoy.id}".to_owned(),
+        format!(
+            "    EOT in the middle }} # no comment $${{{}}}",
+            decoy(rng, offers)
+        ),
+        format!("    {}{{{}}}", rng.pick(SIGNS), decoy(rng, offers)),
+        format!("    \\${{{}}} \\n", decoy(rng, offers)),
         "    EOTS".to_owned(),
         "    ${jsonencode({\n      a = terraform_data.missing\n    })}".to_owned(),
         String::new(),
