@@ -9,6 +9,25 @@
 //! What is not understood is not skipped but reported, as a [`Doubt`], and a scope with a doubt is
 //! not proven.
 //!
+//! ```
+//! use config_scope::{Confidence, Configuration, MemoryTree, Selectors, SourcePath};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let mut tree = MemoryTree::new();
+//! tree.insert("net.tf", r#"resource "aws_vpc" "main" { cidr_block = var.range }"#);
+//! tree.insert("web.tf", r#"resource "aws_subnet" "web" { vpc_id = local.vpc }"#);
+//! tree.insert("locals.tf", "locals { \n vpc = aws_vpc.main.id \n }");
+//! let configuration = Configuration::load(&tree)?;
+//!
+//! let files = vec![SourcePath::new("web.tf")];
+//! let selection = configuration.select(&Selectors { files, ..Selectors::default() });
+//! let closure: Vec<String> = selection.closure.iter().map(ToString::to_string).collect();
+//! assert_eq!(closure, ["aws_subnet.web", "aws_vpc.main"]);
+//! assert_eq!(selection.confidence, Confidence::Safe);
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! Not for: evaluating expressions, reading states, deciding what a run may do.
 
 mod address;

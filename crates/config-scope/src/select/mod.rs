@@ -75,6 +75,11 @@ pub struct Selection {
     pub write: WriteSet,
     /// The declared blocks of the write set and everything they need.
     pub closure: BTreeSet<ConfigAddress>,
+    /// Addresses outside the closure at which its objects may be recorded, through moves that are
+    /// still pending: where to look in a state. What the state has there belongs to the slice.
+    pub recorded_as: BTreeSet<ConfigAddress>,
+    /// The moves that lead there, and those of the write set. Where one of the others proves to be
+    /// pending, select again with both its ends among the targets.
     pub moves: Vec<TouchedMove>,
     /// One report for each file asked for.
     pub files: Vec<FileReport>,
@@ -117,12 +122,13 @@ impl Configuration {
         }
         let widened = self.follow_moves(&mut write, &mut targets);
         let closure = self.closure(&write.addresses);
-        let touched = self.touched_moves(&write, &closure);
+        let (moves, recorded_as) = self.touched_moves(&write, &closure);
         write.targets = self.plan_targets(targets);
         Selection {
             write,
             closure,
-            moves: touched,
+            recorded_as,
+            moves,
             files,
             unmatched,
             confidence: self.trust(widened),

@@ -90,20 +90,25 @@ impl Configuration {
         )]
     }
 
+    /// The moves that the write set or what it needs take part in, and the addresses at their ends
+    /// that are not in the closure.
     pub(super) fn touched_moves(
         &self,
         write: &WriteSet,
         closure: &BTreeSet<ConfigAddress>,
-    ) -> Vec<TouchedMove> {
+    ) -> (Vec<TouchedMove>, BTreeSet<ConfigAddress>) {
         let mut named = write.named();
         let (in_write_set, _) = moves::follow(&self.moves, &named);
         named.addresses.extend(closure.iter().cloned());
-        let (all, _) = moves::follow(&self.moves, &named);
-        let touched = all.into_iter().map(|moved| TouchedMove {
+        let (touched, ends) = moves::follow(&self.moves, &named);
+        let touched = touched.into_iter().map(|moved| TouchedMove {
             moved: moved.clone(),
             in_write_set: in_write_set.contains(&moved),
         });
-        touched.collect()
+        (
+            touched.collect(),
+            ends.addresses.difference(closure).cloned().collect(),
+        )
     }
 
     fn is_within_unknown_module(&self, module: &ConfigModule) -> bool {

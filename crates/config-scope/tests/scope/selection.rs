@@ -158,6 +158,7 @@ fn chains_of_moves_join_the_selection() {
 
     let reader = select(&root, &[], &["t.user"]);
     assert_eq!(list(&reader.write.addresses), ["t.user"]);
+    assert_eq!(list(&reader.recorded_as), ["t.b", "t.b2"]);
     assert_eq!(reader.moves.len(), 2);
     assert!(reader.moves.iter().all(|touched| !touched.in_write_set));
 
