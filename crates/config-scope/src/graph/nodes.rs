@@ -1,6 +1,9 @@
 //! Gives every declaration of every module a node.
 
-use std::collections::{BTreeMap, HashMap};
+use std::{
+    collections::{BTreeMap, HashMap},
+    hash::Hash,
+};
 
 use super::{Graph, NodeId, edges};
 use crate::{
@@ -50,62 +53,42 @@ pub(crate) struct Built {
     pub(crate) resources: Vec<(usize, (Mode, String, String), NodeId)>,
 }
 
+/// Makes the nodes of every module, then the edges between them.
 pub(crate) fn build(loaded: &Loaded) -> Built {
     let mut graph = Graph::default();
     let mut resources = Vec::new();
     let mut modules = Vec::with_capacity(loaded.modules.len());
     for (index, module) in loaded.modules.iter().enumerate() {
         let facts = &module.facts;
-        let mut add = || graph.add(NodeKind::Other);
-        let expansion = add();
-        let whole = add();
-        let named = |names: Vec<&String>, graph: &mut Graph| -> HashMap<String, NodeId> {
-            names
-                .into_iter()
-                .map(|name| (name.clone(), graph.add(NodeKind::Other)))
-                .collect()
-        };
-        let locals = named(facts.locals.keys().collect(), &mut graph);
-        let outputs = named(facts.outputs.keys().collect(), &mut graph);
-        let checks = named(facts.checks.keys().collect(), &mut graph);
-        let unknown = module
-            .calls
-            .iter()
-            .filter(|(_, call)| matches!(call, ModuleCall::Unknown));
-        let unknown_calls = named(unknown.map(|(name, _)| name).collect(), &mut graph);
+        let calls = module.calls.iter();
+        let unknown_calls = calls.filter(|(_, call)| matches!(call, ModuleCall::Unknown));
+        let is_root = module.parent.is_none();
         let variables = facts.variables.keys().map(|name| {
-            let kind = match module.parent {
-                None => NodeKind::RootVariable(name.clone()),
-                Some(_) => NodeKind::Other,
+            let root_variable = || NodeKind::RootVariable(name.clone());
+            let kind = if is_root {
+                root_variable()
+            } else {
+                NodeKind::Other
             };
             (name.clone(), graph.add(kind))
         });
         let variables = variables.collect();
-        let providers = facts.providers.keys();
-        let providers = providers
-            .map(|name| (name.clone(), graph.add(NodeKind::Other)))
-            .collect();
-        let actions = facts.actions.keys();
-        let actions = actions
-            .map(|key| (key.clone(), graph.add(NodeKind::Other)))
-            .collect();
-        let mut own = BTreeMap::new();
-        for key in facts.resources.keys() {
+        let own = facts.resources.keys().map(|key| {
             let id = graph.add(NodeKind::Resource(resources.len()));
             resources.push((index, key.clone(), id));
-            own.insert(key.clone(), id);
-        }
+            (key.clone(), id)
+        });
         modules.push(ModuleNodes {
-            expansion,
-            whole,
-            resources: own,
-            locals,
+            resources: own.collect(),
             variables,
-            outputs,
-            providers,
-            checks,
-            actions,
-            unknown_calls,
+            expansion: graph.add(NodeKind::Other),
+            whole: graph.add(NodeKind::Other),
+            locals: others(&mut graph, facts.locals.keys()),
+            outputs: others(&mut graph, facts.outputs.keys()),
+            providers: others(&mut graph, facts.providers.keys()),
+            checks: others(&mut graph, facts.checks.keys()),
+            actions: others(&mut graph, facts.actions.keys()),
+            unknown_calls: others(&mut graph, unknown_calls.map(|(name, _)| name)),
         });
     }
     edges::connect(loaded, &modules, &mut graph);
@@ -114,6 +97,15 @@ pub(crate) fn build(loaded: &Loaded) -> Built {
         modules,
         resources,
     }
+}
+
+/// A node for each of `keys`.
+fn others<'k, K: Clone + Eq + Hash + 'k>(
+    graph: &mut Graph,
+    keys: impl Iterator<Item = &'k K>,
+) -> HashMap<K, NodeId> {
+    keys.map(|key| (key.clone(), graph.add(NodeKind::Other)))
+        .collect()
 }
 
 impl ModuleNodes {

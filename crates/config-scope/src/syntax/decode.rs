@@ -152,18 +152,7 @@ impl Decoder<'_> {
                     ItemKind::Provider(ProviderFacts { name, body }),
                 );
             }
-            ("check", [name]) => {
-                let mut misshapen = Vec::new();
-                for nested in body.blocks("data", 2, &mut misshapen) {
-                    if let [kind, name] = nested.labels.as_slice() {
-                        self.resource(Mode::Data, kind, name, &nested);
-                    }
-                }
-                let mut references = References::new();
-                self.reading.collect_body(body, &mut references);
-                let name = (*name).to_owned();
-                self.item(block.offset, ItemKind::Check { name, references });
-            }
+            ("check", [name]) => self.check(name, block),
             ("action", [kind, name]) => {
                 let (kind, name) = ((*kind).to_owned(), (*name).to_owned());
                 let body = parts::of(self.reading, body, &["provider"]);
@@ -172,6 +161,26 @@ impl Decoder<'_> {
             ("terraform", _) => self.settings(block),
             _ => self.movement(keyword, block),
         }
+    }
+
+    /// The data source in a check is one of the module; the check itself only refers to things.
+    fn check(&mut self, name: &str, block: &RawBlock<'_>) {
+        let mut misshapen = Vec::new();
+        for nested in block.body.blocks("data", 2, &mut misshapen) {
+            if let [kind, name] = nested.labels.as_slice() {
+                self.resource(Mode::Data, kind, name, &nested);
+            }
+        }
+        for offset in misshapen {
+            self.strange(
+                offset,
+                format!("a data source of an unknown shape in check {name}"),
+            );
+        }
+        let mut references = References::new();
+        self.reading.collect_body(block.body, &mut references);
+        let name = name.to_owned();
+        self.item(block.offset, ItemKind::Check { name, references });
     }
 
     /// `moved`, `removed` and `import`: blocks about where objects are recorded.
