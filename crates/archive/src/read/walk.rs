@@ -133,8 +133,15 @@ impl<'p, R: Read> Walk<'p, R> {
 
     fn read_version_record(&mut self) -> Result<VersionEntry, ArchiveError> {
         let (name, size) = next_entry(&mut self.entries, "a version")?;
-        let EntryName::Version(seq) = name else {
-            return Err(misplaced(&self.entries, &name, "a version"));
+        // Numbers ascend, so an earlier one that is met again is found quickly.
+        let earlier = |seq| {
+            self.versions
+                .binary_search_by_key(seq, |entry| entry.meta.seq)
+                .is_ok()
+        };
+        let seq = match &name {
+            EntryName::Version(seq) if !earlier(seq) => *seq,
+            _ => return Err(misplaced(&self.entries, &name, "a version")),
         };
         let bytes = read_record(&mut self.entries, &name, size, MAX_RECORD_BYTES)?;
         self.check_version(&bytes, seq)
