@@ -115,9 +115,10 @@ impl RowChange {
 }
 
 /// Reads a delta line by line from pieces that end anywhere.
-#[derive(Default)]
 pub(crate) struct DeltaReader {
     delta: Delta,
+    /// How many lines there is memory for.
+    room: u64,
     has_header: bool,
     block: Option<Arc<str>>,
     /// The beginning of a line whose end has not come yet.
@@ -125,6 +126,16 @@ pub(crate) struct DeltaReader {
 }
 
 impl DeltaReader {
+    pub(crate) fn new(room: u64) -> Self {
+        Self {
+            delta: Delta::default(),
+            room,
+            has_header: false,
+            block: None,
+            line: Vec::new(),
+        }
+    }
+
     pub(crate) fn feed(&mut self, mut piece: &[u8]) -> Result<(), Fault> {
         while let Some(end) = piece.iter().position(|byte| *byte == b'\n') {
             let (line, rest) = (&piece[..end], &piece[end + 1..]);
@@ -152,6 +163,10 @@ impl DeltaReader {
     }
 
     fn line(&mut self, line: &[u8]) -> Result<(), Fault> {
+        self.room = self.room.checked_sub(1).ok_or_else(|| {
+            let detail = "the delta has more lines than there is memory for";
+            Fault::new(Rule::OverMemory, detail)
+        })?;
         let line: Line<'static> = serde_json::from_slice(line).map_err(|error| {
             // Only ill-formed lines can be deep: every member of a line is known.
             check_depth(line)

@@ -1,5 +1,7 @@
 //! Archives that were cut, flipped or scrambled on their way.
 
+#![expect(clippy::unwrap_used, reason = "what fails in a helper fails its test")]
+
 mod support;
 
 use archive::{ArchiveError, Policy, Rule, verify};
@@ -25,18 +27,6 @@ fn sample() -> TestHistory {
     documents.push(b"{\"version\": 4, \"serial\": 9, \"resources\": []}".to_vec());
     documents.push(small(10, 1));
     TestHistory::of(documents).tag("prod", 1).run("run_1", &[2])
-}
-
-/// A stream of numbers that is the same in every run.
-struct Numbers(u64);
-
-impl Numbers {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        usize::try_from(self.0 % bound as u64).unwrap()
-    }
 }
 
 #[test]
@@ -119,66 +109,4 @@ fn other_compression_is_told_apart() {
         refusal(&[unsealed, &[1; 48]].concat()),
         Some(Rule::SealMismatch)
     );
-}
-
-/// Scrambles entries and signs the result, so that what is behind manifest and signature is
-/// reached. Nothing may panic or hang, and what is accepted must be consistent.
-#[test]
-fn scrambled_and_signed_archives_do_no_harm() {
-    let unpacked = Unpacked::of(&sample().export());
-    let mut numbers = Numbers(0x9e37_79b9_7f4a_7c15);
-    let (mut refused, mut accepted) = (0, 0);
-    for _ in 0..2_000 {
-        let mut scrambled = unpacked.clone();
-        for _ in 0..=numbers.below(3) {
-            let at = numbers.below(scrambled.entries.len() - 1);
-            scramble(&mut scrambled.entries[at].1, &mut numbers);
-        }
-        let archive =
-            match serde_json::from_slice::<serde_json::Value>(scrambled.get("manifest.json")) {
-                Ok(manifest) if manifest.is_object() => scrambled.pack_signed(),
-                _ => scrambled.pack(),
-            };
-        match refusal(&archive) {
-            Some(_) => refused += 1,
-            None => accepted += 1,
-        }
-    }
-    assert!(refused > 1_500, "{refused} refused, {accepted} accepted");
-}
-
-fn scramble(content: &mut Vec<u8>, numbers: &mut Numbers) {
-    if content.is_empty() {
-        content.push(b'{');
-        return;
-    }
-    let at = numbers.below(content.len());
-    let span = at..content.len().min(at + 1 + numbers.below(40));
-    match numbers.below(6) {
-        0 => content[at] ^= 1 << numbers.below(8),
-        1 => drop(content.drain(span)),
-        2 => {
-            let piece = content[span].to_vec();
-            let to = numbers.below(content.len());
-            content.splice(to..to, piece);
-        }
-        3 => content[at] = b"\"{}[]:,\\0n\n\x00\xff"[numbers.below(13)],
-        4 => {
-            // A digit or two, so that numbers change and stay numbers.
-            if let Some(digit) = content[at..].iter().position(u8::is_ascii_digit) {
-                content[at + digit] = b"0123456789"[numbers.below(10)];
-            }
-        }
-        _ => {
-            let text = [
-                &b"null"[..],
-                b"18446744073709551616",
-                b"\"\"",
-                b"[[[[",
-                b"\\ud800",
-            ];
-            let text = text[numbers.below(5)];
-            content.splice(at..at, text.iter().copied());
-        }
-    }
 }

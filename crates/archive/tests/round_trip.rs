@@ -1,5 +1,7 @@
 //! What goes in comes out: every version's bytes, metadata and rows.
 
+#![expect(clippy::unwrap_used, reason = "what fails in a helper fails its test")]
+
 mod support;
 
 use archive::{Frame, Origin, Policy, Verified, read_versions, verify};

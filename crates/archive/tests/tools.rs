@@ -1,5 +1,7 @@
 //! What can be done with an archive without a server.
 
+#![expect(clippy::unwrap_used, reason = "what fails in a helper fails its test")]
+
 mod support;
 
 use std::cell::RefCell;

@@ -9,9 +9,8 @@ use tfstate::{
     Address, Digest, Header, MissingPart, ModulePath, OrdKey, Place, Renderer, RowKind, RowsDigest,
 };
 
-/// What a row costs beside its body, twice: while a key frame is read, the rows before it are
-/// still compared with.
-const ROW_COST: u64 = 400;
+/// What a row costs beside its body.
+const ROW_COST: u64 = 200;
 
 /// Rendered bytes handed on at once.
 const CHUNK: usize = 256 << 10;

@@ -255,12 +255,12 @@ fn shown(name: &str) -> String {
 
 fn read_header<R: Read>(source: &mut Source<R>) -> Result<[u8; seal::HEADER], ArchiveError> {
     let mut header = [0; seal::HEADER];
-    for at in 0..header.len() {
+    for slot in &mut header {
         let byte = source.fill_buf().map_err(decode_error)?.first().copied();
         let Some(byte) = byte else {
             return Err(Fault::new(Rule::Cut, "the file ends within its first bytes").at(FILE));
         };
-        header[at] = byte;
+        *slot = byte;
         source.consume(1);
     }
     Ok(header)

@@ -1,6 +1,7 @@
 //! Reading archives: verify first, then read the versions of what was verified.
 
 mod entries;
+mod info;
 mod policy;
 mod verify;
 mod versions;

@@ -55,13 +55,7 @@ pub struct Verified {
 pub fn verify<R: Read>(file: R, policy: &Policy<'_>) -> Result<Verified, ArchiveError> {
     let mut walk = Walk::open(file, *policy, None)?;
     while walk.next_version()?.is_some() {}
-    let Walk {
-        mut entries,
-        info,
-        versions,
-        document_bytes,
-        ..
-    } = walk;
+    let (mut entries, info, versions, document_bytes) = walk.into_parts();
     let tags = read_tags(&mut entries, &versions)?;
     let (runs, next) = read_runs(&mut entries, &versions)?;
     let (name, size) = read_extensions(&mut entries, &info, next)?;

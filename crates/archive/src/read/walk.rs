@@ -4,22 +4,26 @@ use std::collections::HashSet;
 use std::io::Read;
 
 use super::entries::Entries;
+use super::info::read_info;
 use super::policy::Policy;
 use crate::delta::DeltaReader;
-use crate::format::{
-    EntryName, FORMAT, FORMAT_FAMILY, MAX_DELTA_BYTES, MAX_ENTRY_BYTES, MAX_EXTENSIONS,
-    MAX_RECORD_BYTES, MAX_SEQ, MAX_VERSIONS, MINOR, OTHER_ENTRIES, Standing,
-};
+use crate::format::{EntryName, MAX_DELTA_BYTES, MAX_ENTRY_BYTES, MAX_RECORD_BYTES, Standing};
 use crate::history::{History, Step};
-use crate::json;
+use crate::json::{self, most_rows};
 use crate::records::{ArchiveInfo, Frame, FrameRecord, ManifestEntry, VersionMeta};
 use crate::refusal::{ArchiveError, Fault, Rule};
 
 /// What the decoder holds: its window, and buffers.
 const DECODER_MEMORY: u64 = 136 << 20;
 
-/// What a delta costs while it is applied: its texts, and the document made of them.
-const DELTA_MEMORY: u64 = 3;
+/// A delta is held as its texts, as the document made of them, and as the rows that come of it.
+const DELTA_TEXTS: u64 = 3;
+
+/// What a row costs beside its texts while it is read: parsed, and as it will be kept.
+const READ_ROW_COST: u64 = 400;
+
+/// A version's record is kept as metadata, and its id once more.
+const RECORD_COST: u64 = 2;
 
 /// Whether versions are rendered and held against their SHA-256. It is not repeated for an archive
 /// whose every entry is the one that was proven before.
@@ -39,14 +43,16 @@ pub struct VersionEntry {
 
 /// An archive on the way from its first entry to its last version.
 pub(crate) struct Walk<'p, R: Read> {
-    pub(super) entries: Entries<R>,
-    pub(super) info: ArchiveInfo,
-    pub(super) versions: Vec<VersionEntry>,
-    pub(super) document_bytes: u64,
+    entries: Entries<R>,
+    info: ArchiveInfo,
+    versions: Vec<VersionEntry>,
+    document_bytes: u64,
     policy: Policy<'p>,
     proof: Proof,
     history: History,
     ids: HashSet<String>,
+    /// Bytes of the version records, whose texts are all kept.
+    record_bytes: u64,
 }
 
 impl<'p, R: Read> Walk<'p, R> {
@@ -75,7 +81,14 @@ impl<'p, R: Read> Walk<'p, R> {
             proof,
             history: History::default(),
             ids: HashSet::new(),
+            record_bytes: 0,
         })
+    }
+
+    /// After the last version: what the rest of the archive is held against. Rows and documents are
+    /// given up.
+    pub(super) fn into_parts(self) -> (Entries<R>, ArchiveInfo, Vec<VersionEntry>, u64) {
+        (self.entries, self.info, self.versions, self.document_bytes)
     }
 
     /// Reads the next version and applies it; `None` after the last.
@@ -99,20 +112,23 @@ impl<'p, R: Read> Walk<'p, R> {
             Frame::Key => {
                 self.history.forget();
                 check_document_size(meta, size).map_err(|fault| fault.at(&name))?;
-                self.check_memory(size).map_err(|fault| fault.at(&name))?;
-                let (document, sha256) = read_document(&mut self.entries, &self.policy)?;
+                self.room_for(size).map_err(|fault| fault.at(&name))?;
+                let (document, sha256) = read_document(&mut self.entries, size, &self.policy)?;
                 if sha256 != meta.sha256 {
                     return Err(wrong_digest(meta).at(&name));
                 }
+                let rows = most_rows(&document).saturating_mul(READ_ROW_COST);
+                self.room_for(size.saturating_add(rows))
+                    .map_err(|fault| fault.at(&name))?;
                 self.history
                     .key_frame(document, meta)
                     .map_err(|fault| fault.at(&name))?
             }
             Frame::Delta => {
                 too_large(size, MAX_DELTA_BYTES).map_err(|fault| fault.at(&name))?;
-                let cost = size.saturating_mul(DELTA_MEMORY);
-                self.check_memory(cost).map_err(|fault| fault.at(&name))?;
-                let mut delta = DeltaReader::default();
+                let texts = size.saturating_mul(DELTA_TEXTS);
+                let room = self.room_for(texts).map_err(|fault| fault.at(&name))?;
+                let mut delta = DeltaReader::new(room / READ_ROW_COST);
                 self.entries
                     .content(|piece| delta.feed(piece).map_err(|fault| fault.at(&name)))?;
                 let delta = delta.finish().map_err(|fault| fault.at(&name))?;
@@ -144,7 +160,9 @@ impl<'p, R: Read> Walk<'p, R> {
             _ => return Err(misplaced(&self.entries, &name, "a version")),
         };
         let bytes = read_record(&mut self.entries, &name, size, MAX_RECORD_BYTES)?;
-        self.check_version(&bytes, seq)
+        self.record_bytes += size;
+        self.room_for(0)
+            .and_then(|_| self.check_version(&bytes, seq))
             .map_err(|fault| fault.at(&name))
     }
 
@@ -208,25 +226,28 @@ impl<'p, R: Read> Walk<'p, R> {
         Err(Fault::new(Rule::ArchiveContradiction, detail))
     }
 
-    fn check_memory(&self, more: u64) -> Result<(), Fault> {
+    /// Whether so many bytes more may be used; returns how many may be beyond them.
+    fn room_for(&self, more: u64) -> Result<u64, Fault> {
         let limit = self.policy.memory_bytes;
         let needed = DECODER_MEMORY
+            .saturating_add(self.record_bytes.saturating_mul(RECORD_COST))
             .saturating_add(self.history.memory())
             .saturating_add(more);
-        if needed <= limit {
-            return Ok(());
-        }
-        let detail =
-            format!("reading it takes about {needed} bytes of memory; the limit is {limit}");
-        Err(Fault::new(Rule::OverMemory, detail))
+        limit.checked_sub(needed).ok_or_else(|| {
+            let detail =
+                format!("reading it takes about {needed} bytes of memory; the limit is {limit}");
+            Fault::new(Rule::OverMemory, detail)
+        })
     }
 }
 
 fn read_document<R: Read>(
     entries: &mut Entries<R>,
+    size: u64,
     policy: &Policy<'_>,
 ) -> Result<(Vec<u8>, tfstate::Digest), ArchiveError> {
-    let mut document = Vec::new();
+    // There is room for it; memory that is never written to costs nothing.
+    let mut document = Vec::with_capacity(usize::try_from(size).unwrap_or_default());
     let sha256 = entries.content(|piece| {
         if policy.stopped() {
             return Err(ArchiveError::Stopped);
@@ -234,7 +255,6 @@ fn read_document<R: Read>(
         document.extend_from_slice(piece);
         Ok(())
     })?;
-    document.shrink_to_fit();
     Ok((document, sha256))
 }
 
@@ -340,80 +360,4 @@ pub(super) fn read_record<R: Read>(
 ) -> Result<Vec<u8>, ArchiveError> {
     too_large(size, limit).map_err(|fault| fault.at(name))?;
     Ok(entries.whole()?.0)
-}
-
-/// Reads `archive.json` and checks what it says of itself.
-fn read_info(bytes: &[u8]) -> Result<ArchiveInfo, Fault> {
-    #[derive(serde::Deserialize)]
-    struct Format {
-        format: String,
-    }
-    let Format { format } = json::read(bytes)?;
-    if format != FORMAT {
-        return Err(match format.strip_prefix(FORMAT_FAMILY) {
-            Some(major) => Fault::new(
-                Rule::UnknownMajor,
-                format!("this reads {FORMAT}; the archive is of version {major:?}"),
-            ),
-            None => Fault::new(
-                Rule::NotAnArchive,
-                format!("{format:?} is no format of Kilolock"),
-            ),
-        });
-    }
-    let info: ArchiveInfo = json::read(bytes)?;
-    let contradiction = |detail: &str| Err(Fault::new(Rule::ArchiveContradiction, detail));
-    let range = info.versions;
-    if range.count > MAX_VERSIONS {
-        let detail = format!(
-            "an archive holds at most {MAX_VERSIONS} versions, not {}",
-            range.count
-        );
-        return Err(Fault::new(Rule::TooManyVersions, detail));
-    }
-    // Numbers ascend, so there are at least as many as versions from the first to the last.
-    let possible = (1..=MAX_SEQ).contains(&range.first)
-        && range.first <= range.last
-        && range.last <= MAX_SEQ
-        && (1..=range.last - range.first + 1).contains(&range.count)
-        && (range.count == 1) == (range.first == range.last);
-    if !possible {
-        return contradiction("the range of versions is none");
-    }
-    if info.state.head_seq != range.last {
-        return contradiction("the head is not the last version");
-    }
-    check_extensions(&info)?;
-    // `runs.json` may be there or not.
-    let least = 2 * range.count + OTHER_ENTRIES - 2 + info.ext.len() as u64;
-    if !(least..=least + 1).contains(&info.entries) {
-        let detail = format!(
-            "{} versions do not make {} entries",
-            range.count, info.entries
-        );
-        return Err(Fault::new(Rule::EntryCount, detail));
-    }
-    Ok(info)
-}
-
-fn check_extensions(info: &ArchiveInfo) -> Result<(), Fault> {
-    let undeclared = |detail: String| Err(Fault::new(Rule::ExtensionUndeclared, detail));
-    if info.minor == MINOR && !info.ext.is_empty() {
-        return undeclared(format!("minor {MINOR} has no ext/ entries"));
-    }
-    if info.ext.len() > MAX_EXTENSIONS {
-        return undeclared(format!(
-            "an archive has at most {MAX_EXTENSIONS} ext/ entries"
-        ));
-    }
-    let mut seen = HashSet::new();
-    for name in &info.ext {
-        if !matches!(EntryName::parse(name), Some(EntryName::Extension(_))) {
-            return undeclared(format!("{name:?} is no name of an ext/ entry"));
-        }
-        if !seen.insert(name) {
-            return undeclared(format!("{name:?} is declared twice"));
-        }
-    }
-    Ok(())
 }

@@ -98,6 +98,11 @@ impl<W: Write> Writer<W> {
         self.output.sink_mut()
     }
 
+    /// How much has been written so far.
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
     /// Whether the next version must be a key frame.
     pub fn needs_key_frame(&self, verbatim: bool, tagged: bool) -> bool {
         self.standing(verbatim, tagged).needs_key_frame()

@@ -302,3 +302,33 @@ pub(crate) fn write_delta(
         },
     )
 }
+
+/// Takes a document and holds it against its digest when it is flushed.
+pub(crate) struct DigestSink {
+    bytes: u64,
+    sha256: Digest,
+    found: Vec<u8>,
+}
+
+impl DigestSink {
+    pub(crate) fn expecting(bytes: u64, sha256: Digest) -> Self {
+        Self {
+            bytes,
+            sha256,
+            found: Vec::new(),
+        }
+    }
+}
+
+impl std::io::Write for DigestSink {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.found.write(bytes)
+    }
+
+    /// The end of the document.
+    fn flush(&mut self) -> std::io::Result<()> {
+        assert_eq!(self.found.len() as u64, self.bytes);
+        assert_eq!(Digest::of(&self.found), self.sha256);
+        Ok(())
+    }
+}

@@ -14,7 +14,14 @@ pub(crate) struct RowStore {
     header: Option<Header>,
     parts: BTreeMap<Digest, Vec<u8>>,
     outputs: BTreeMap<String, (Vec<u8>, Vec<u8>)>,
-    instances: BTreeMap<Vec<u8>, (Vec<u8>, RowKind, Vec<u8>, Digest)>,
+    instances: BTreeMap<Vec<u8>, StoredRow>,
+}
+
+struct StoredRow {
+    block: Vec<u8>,
+    kind: RowKind,
+    body: Vec<u8>,
+    digest: Digest,
 }
 
 impl RowStore {
@@ -40,8 +47,12 @@ impl RowStore {
         }
         for &born in &rows.changes.born {
             let row = &rows.state.instances[born];
-            let block = rows.state.block(row).text.to_vec();
-            let value = (block, row.kind, row.body.to_vec(), row.digest);
+            let value = StoredRow {
+                block: rows.state.block(row).text.to_vec(),
+                kind: row.kind,
+                body: row.body.to_vec(),
+                digest: row.digest,
+            };
             assert!(
                 self.instances.insert(row.ord.to_vec(), value).is_none(),
                 "a row begins twice"
@@ -71,8 +82,8 @@ impl RowStore {
         let mut renderer = Renderer::new(header, outputs, part).unwrap();
         let mut document = Vec::new();
         renderer.start(&mut document);
-        for (block, kind, body, _) in self.instances.values() {
-            renderer.instance(block, *kind, body, &mut document);
+        for row in self.instances.values() {
+            renderer.instance(&row.block, row.kind, &row.body, &mut document);
         }
         renderer.finish(&mut document);
         document
@@ -93,7 +104,7 @@ impl RowStore {
         let found: Vec<_> = self
             .instances
             .iter()
-            .map(|(ord, (_, _, _, digest))| (&**ord, *digest))
+            .map(|(ord, row)| (&**ord, row.digest))
             .collect();
         assert_eq!(found, expected);
         let rows_digest: RowsDigest = state.rows_digest();
