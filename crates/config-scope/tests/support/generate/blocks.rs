@@ -71,7 +71,7 @@ impl Generator {
         Value::Expression(expression(&mut self.rng, &scope.offers, 0))
     }
 
-    fn condition(&mut self, scope: &Scope) -> Value {
+    pub(super) fn condition(&mut self, scope: &Scope) -> Value {
         Value::Expression(format!(
             "{} != path.module",
             term(&mut self.rng, &scope.offers)
@@ -79,7 +79,7 @@ impl Generator {
     }
 
     /// Names for `depends_on`: resources, and modules as a whole.
-    fn names(&mut self, scope: &Scope, only_managed: bool) -> Option<Value> {
+    pub(super) fn names(&mut self, scope: &Scope, only_managed: bool) -> Option<Value> {
         let name = |offer: &Offer| match offer {
             Offer::Managed { name, .. } => Some(format!("terraform_data.{name}")),
             Offer::Data { name, .. } if !only_managed => {
@@ -201,56 +201,6 @@ impl Generator {
         }
         scope.add(block, before);
         scope.offers.push(Offer::Managed { name, many });
-    }
-
-    fn lifecycle(&mut self, scope: &Scope) -> Block {
-        let mut lifecycle = Block::new("lifecycle", &[]);
-        if self.rng.chance(30) {
-            lifecycle.set("create_before_destroy", Value::Bool(true));
-        }
-        if self.rng.chance(30) {
-            lifecycle.set("ignore_changes", Value::Names(vec!["input".to_owned()]));
-        }
-        if self.rng.chance(40)
-            && let Some(Value::Names(names)) = self.names(scope, true)
-        {
-            let forms = ["", ".output", "[0]", "[\"a.b\"].output"];
-            let names = names
-                .into_iter()
-                .map(|name| format!("{name}{}", self.rng.pick(&forms)));
-            lifecycle.set("replace_triggered_by", Value::Names(names.collect()));
-        }
-        for keyword in ["precondition", "postcondition"] {
-            if self.rng.chance(35) {
-                let condition = self.condition(scope);
-                lifecycle.blocks.push(
-                    Block::new(keyword, &[])
-                        .with("condition", condition)
-                        .with("error_message", Value::Text("no".to_owned())),
-                );
-            }
-        }
-        lifecycle
-    }
-
-    pub(super) fn provisioner(&mut self, scope: &Scope) -> Block {
-        let mut provisioner = Block::new("provisioner", &["local-exec"]);
-        let command = format!(
-            "\"echo ${{{}}} ${{self.id}}\"",
-            term(&mut self.rng, &scope.offers)
-        );
-        provisioner.set("command", Value::Expression(command));
-        if self.rng.chance(40) {
-            let value = format!("{{ A = {} }}", term(&mut self.rng, &scope.offers));
-            provisioner.set("environment", Value::Expression(value));
-        }
-        if self.rng.chance(30) {
-            let value = self.expression(scope);
-            provisioner
-                .blocks
-                .push(Block::new("connection", &[]).with("host", value));
-        }
-        provisioner
     }
 
     fn data(&mut self, scope: &mut Scope) {

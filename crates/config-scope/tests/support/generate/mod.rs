@@ -8,6 +8,7 @@
 mod blocks;
 mod changes;
 mod expressions;
+mod nested;
 mod render;
 mod rng;
 
