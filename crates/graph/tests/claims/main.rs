@@ -1,5 +1,7 @@
 //! Claims against a slow and obvious model: sets of things.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should fail")]
+
 #[path = "../support/mod.rs"]
 mod support;
 
