@@ -4,4 +4,11 @@
 //! function belongs in this crate when it decides what a run reads and writes, or who excludes whom,
 //! from values alone.
 
+mod address;
 pub mod claims;
+mod codec;
+mod realized;
+
+pub use address::{BlockMode, ConfigAddress, NotAConfigAddress};
+pub use codec::DecodeError;
+pub use realized::{GraphError, Instance, InstanceRow, Object, Patch, RealizedGraph, RowRef, Seq};

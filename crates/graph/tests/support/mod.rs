@@ -1,5 +1,8 @@
 //! What the tests of this crate share.
 
+pub(crate) mod random;
+pub(crate) mod rows;
+
 /// A small deterministic generator (SplitMix64): a failing round is named by its seed.
 pub(crate) struct Rng(pub(crate) u64);
 

@@ -1,0 +1,167 @@
+//! The instances of a graph: one slot each in parallel arrays, chained by node.
+
+use std::hash::{BuildHasher as _, RandomState};
+
+use hashbrown::HashTable;
+
+use super::texts::Texts;
+use super::{GraphError, NodeId, Object, RowRef, Seq};
+
+/// No slot.
+const NONE: u32 = u32::MAX;
+
+/// What a slot's `object` holds besides numbers of deposed keys.
+const CURRENT: u32 = u32::MAX;
+const SHELL: u32 = u32::MAX - 1;
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct Instances {
+    /// The addresses, one after the other. Those of closed rows stay until the graph is packed again.
+    text: String,
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+    /// The first slot of each node.
+    first: Vec<u32>,
+    deposed_keys: Texts,
+    table: HashTable<u32>,
+    hasher: RandomState,
+}
+
+/// One instance. Plain numbers, so that a whole graph is copied by a few block copies.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Slot {
+    start: u32,
+    len: u32,
+    object: u32,
+    pub(super) node: NodeId,
+    pub(super) list: u32,
+    previous: u32,
+    next: u32,
+    pub(super) born: Seq,
+}
+
+impl Instances {
+    pub(super) fn len(&self) -> usize {
+        self.table.len()
+    }
+
+    pub(super) fn row(&self, slot: &Slot) -> RowRef<'_> {
+        row(&self.text, &self.deposed_keys, slot)
+    }
+
+    /// Every instance, in no order.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Slot> {
+        self.table.iter().map(|slot| &self.slots[*slot as usize])
+    }
+
+    /// The instances of one node, in no order.
+    pub(super) fn of(&self, node: NodeId) -> impl Iterator<Item = &Slot> {
+        let mut at = self.first.get(node.index()).copied().unwrap_or(NONE);
+        std::iter::from_fn(move || {
+            let slot = self.slots.get(at as usize)?;
+            at = slot.next;
+            Some(slot)
+        })
+    }
+
+    pub(super) fn insert(
+        &mut self,
+        row: RowRef<'_>,
+        node: NodeId,
+        list: u32,
+        born: Seq,
+    ) -> Result<(), GraphError> {
+        let hash = self.hasher.hash_one(row);
+        if self.find(hash, row).is_some() {
+            return Err(GraphError::Twice {
+                row: row.to_string(),
+            });
+        }
+        let object = match row.object {
+            Object::Current => CURRENT,
+            Object::Shell => SHELL,
+            Object::Deposed(key) => self.deposed_keys.intern(key)?,
+        };
+        let start = u32::try_from(self.text.len()).map_err(|_| GraphError::TooLarge)?;
+        let len = u32::try_from(row.address.len()).map_err(|_| GraphError::TooLarge)?;
+        self.text.push_str(row.address);
+        if self.first.len() <= node.index() {
+            self.first.resize(node.index() + 1, NONE);
+        }
+        let next = self.first[node.index()];
+        let slot = Slot {
+            start,
+            len,
+            object,
+            node,
+            list,
+            previous: NONE,
+            next,
+            born,
+        };
+        let id = match self.free.pop() {
+            Some(id) => {
+                self.slots[id as usize] = slot;
+                id
+            }
+            None if self.slots.len() < NONE as usize => {
+                self.slots.push(slot);
+                self.slots.len() as u32 - 1
+            }
+            None => return Err(GraphError::TooLarge),
+        };
+        if let Some(after) = self.slots.get_mut(next as usize) {
+            after.previous = id;
+        }
+        self.first[node.index()] = id;
+        let Self {
+            text,
+            slots,
+            deposed_keys,
+            table,
+            hasher,
+            ..
+        } = self;
+        let rehash =
+            |id: &u32| hasher.hash_one(self::row(text, deposed_keys, &slots[*id as usize]));
+        table.insert_unique(hash, id, rehash);
+        Ok(())
+    }
+
+    /// Takes an instance out; returns its slot as it was, or `None` if there is no such instance.
+    pub(super) fn remove(&mut self, row: RowRef<'_>) -> Option<Slot> {
+        let hash = self.hasher.hash_one(row);
+        let id = self.find(hash, row)?;
+        let entry = self.table.find_entry(hash, |other| *other == id).ok()?;
+        entry.remove();
+        let slot = self.slots[id as usize];
+        match self.slots.get_mut(slot.previous as usize) {
+            Some(before) => before.next = slot.next,
+            None => self.first[slot.node.index()] = slot.next,
+        }
+        if let Some(after) = self.slots.get_mut(slot.next as usize) {
+            after.previous = slot.previous;
+        }
+        self.free.push(id);
+        Some(slot)
+    }
+
+    pub(super) fn contains(&self, row: RowRef<'_>) -> bool {
+        self.find(self.hasher.hash_one(row), row).is_some()
+    }
+
+    fn find(&self, hash: u64, wanted: RowRef<'_>) -> Option<u32> {
+        let is_it = |id: &u32| self.row(&self.slots[*id as usize]) == wanted;
+        self.table.find(hash, is_it).copied()
+    }
+}
+
+fn row<'t>(text: &'t str, deposed_keys: &'t Texts, slot: &Slot) -> RowRef<'t> {
+    let object = match slot.object {
+        CURRENT => Object::Current,
+        SHELL => Object::Shell,
+        key => Object::Deposed(deposed_keys.get(key)),
+    };
+    let address = &text[slot.start as usize..][..slot.len as usize];
+    RowRef { address, object }
+}
