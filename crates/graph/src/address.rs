@@ -27,14 +27,32 @@ impl BlockMode {
     }
 }
 
+impl From<Mode> for BlockMode {
+    fn from(mode: Mode) -> Self {
+        match mode {
+            Mode::Data => Self::Data,
+            Mode::Managed => Self::Managed,
+        }
+    }
+}
+
 /// The address of a resource block: `[module.<call>.]*[data.|ephemeral.]<type>.<name>`.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct ConfigAddress(Box<str>);
+
+/// The path of a module in the configuration: `module.a.module.b`; empty for the root module.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
+pub struct ConfigModule(Box<str>);
 
 /// A text that is no config-level address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("a config-level address is `[module.<call>.]*[data.]<type>.<name>`, without keys")]
 pub struct NotAConfigAddress;
+
+/// A text that is no config-level module path.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("the path of a module is `module.<call>`, joined by dots, without keys")]
+pub struct NotAConfigModule;
 
 /// A config-level address taken apart.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -89,6 +107,43 @@ impl fmt::Display for ConfigAddress {
     }
 }
 
+impl ConfigModule {
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The module that these steps are an instance of.
+    pub(crate) fn of(steps: &[ModuleStep]) -> Self {
+        let calls: Vec<String> = steps
+            .iter()
+            .map(|step| format!("module.{}", step.name))
+            .collect();
+        Self(calls.join(".").into())
+    }
+}
+
+impl FromStr for ConfigModule {
+    type Err = NotAConfigModule;
+
+    fn from_str(text: &str) -> Result<Self, NotAConfigModule> {
+        let mut words = text.split('.');
+        if !text.is_empty() {
+            while let Some(word) = words.next() {
+                if word != "module" || !words.next().is_some_and(is_name) {
+                    return Err(NotAConfigModule);
+                }
+            }
+        }
+        Ok(Self(text.into()))
+    }
+}
+
+impl fmt::Display for ConfigModule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
 /// Takes a config-level address apart; `None` when it is none.
 pub(crate) fn parts(text: &str) -> Option<Parts<'_>> {
     let mut rest = text;
@@ -117,21 +172,6 @@ pub(crate) fn parts(text: &str) -> Option<Parts<'_>> {
     })
 }
 
-/// The calls of a config-level module path, outermost first.
-pub(crate) fn calls(module: &str) -> impl Iterator<Item = &str> {
-    // Names of calls hold no dot, so every second word is one.
-    module.split('.').skip(1).step_by(2)
-}
-
-/// The config-level path of a module: its steps without keys.
-pub(crate) fn module_path(steps: &[ModuleStep]) -> String {
-    let calls: Vec<String> = steps
-        .iter()
-        .map(|step| format!("module.{}", step.name))
-        .collect();
-    calls.join(".")
-}
-
 /// Whether the config-level module path `inner` is `outer` or lies beneath it. Paths without keys
 /// hold no dot but those between words, so a prefix that ends at one is a prefix of segments.
 pub(crate) fn is_within(inner: &str, outer: &str) -> bool {
@@ -141,6 +181,15 @@ pub(crate) fn is_within(inner: &str, outer: &str) -> bool {
     }
 }
 
+/// The paths of all module calls on the way to a module, outermost first, the module's own last.
+pub(crate) fn calls_to(module: &str) -> impl Iterator<Item = &str> {
+    // Names of calls hold no dot, so a path ends at every second one.
+    let dots = module.match_indices('.').map(|(place, _)| place);
+    let ends = dots.skip(1).step_by(2);
+    let whole = (!module.is_empty()).then_some(module);
+    ends.map(|end| &module[..end]).chain(whole)
+}
+
 fn is_name(text: &str) -> bool {
     let separates = |byte: u8| matches!(byte, b'.' | b'[' | b']' | b'"' | b'*' | 0..=b' ' | 0x7f);
     !text.is_empty() && !text.bytes().any(separates)
@@ -148,7 +197,7 @@ fn is_name(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{BlockMode, ConfigAddress, calls, is_within};
+    use super::{BlockMode, ConfigAddress, ConfigModule, calls_to, is_within};
 
     #[test]
     fn addresses_are_taken_apart_at_their_words() {
@@ -193,7 +242,29 @@ mod tests {
         assert!(is_within("module.db", ""));
         assert!(!is_within("module.db2", "module.db"));
         assert!(!is_within("", "module.db"));
-        assert_eq!(calls("module.a.module.b").collect::<Vec<_>>(), ["a", "b"]);
-        assert_eq!(calls("").count(), 0);
+        let calls: Vec<&str> = calls_to("module.a.module.b.module.c").collect();
+        assert_eq!(
+            calls,
+            [
+                "module.a",
+                "module.a.module.b",
+                "module.a.module.b.module.c"
+            ]
+        );
+        assert_eq!(calls_to("module.a").collect::<Vec<_>>(), ["module.a"]);
+        assert_eq!(calls_to("").count(), 0);
+        for text in ["", "module.a", "module.a.module.b"] {
+            assert_eq!(text.parse::<ConfigModule>().unwrap().as_str(), text);
+        }
+        for text in [
+            "a",
+            "module",
+            "module.a.b",
+            "module.a[0]",
+            "module.a.",
+            "module.",
+        ] {
+            assert!(text.parse::<ConfigModule>().is_err(), "{text:?}");
+        }
     }
 }

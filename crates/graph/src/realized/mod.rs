@@ -15,10 +15,10 @@ mod texts;
 use crate::address::{self, BlockMode, ConfigAddress};
 use instances::{Instances, Slot};
 use lists::Lists;
+use texts::Texts;
 
-pub(crate) use reverse::Dependents;
+pub(crate) use reverse::{Csr, Dependents};
 pub use rows::{InstanceRow, Object, Patch, RowRef, Seq};
-pub(crate) use texts::Texts;
 
 /// Why rows make no graph. A graph that cannot be patched must be built anew from the store.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
