@@ -103,7 +103,7 @@ impl Target {
     }
 
     /// The block whose instances are meant; `None` for a module.
-    pub(crate) fn block(&self) -> Option<ConfigAddress> {
+    pub fn block(&self) -> Option<ConfigAddress> {
         let Self::Resource(resource) = self else {
             return None;
         };
@@ -114,7 +114,7 @@ impl Target {
     }
 
     /// Whether all instances of what is named are meant, in all module instances.
-    pub(crate) fn is_unkeyed(&self) -> bool {
+    pub fn is_unkeyed(&self) -> bool {
         let own = match self {
             Self::Resource(resource) => resource.key.as_ref(),
             _ => None,
@@ -123,7 +123,7 @@ impl Target {
     }
 
     /// Whether this target means the instance at `address`.
-    pub(crate) fn means(&self, address: &Address) -> bool {
+    pub fn means(&self, address: &Address) -> bool {
         let (steps, resource) = match self {
             Self::Everything => return true,
             Self::Module(steps) => (steps, None),
@@ -143,7 +143,7 @@ impl Target {
     }
 
     /// Whether every instance that `other` means, this target means too.
-    pub(crate) fn includes(&self, other: &Self) -> bool {
+    pub fn includes(&self, other: &Self) -> bool {
         let (steps, inner) = (self.steps(), other.steps());
         if steps.len() > inner.len() || !all_fit(steps, inner) {
             return false;

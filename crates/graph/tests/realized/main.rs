@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should fail")]
 
 #[path = "../support/mod.rs"]
+#[expect(dead_code, reason = "each suite uses a part of it")]
 mod support;
 
 mod bytes;

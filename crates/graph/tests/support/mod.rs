@@ -1,5 +1,6 @@
 //! What the tests of this crate share.
 
+pub(crate) mod config;
 pub(crate) mod random;
 pub(crate) mod rows;
 
