@@ -28,6 +28,7 @@ pub(crate) struct Facts {
     pub(crate) doubts: Vec<String>,
     pub(crate) unknown: Vec<String>,
     pub(crate) unreadable: Vec<String>,
+    pub(crate) unmovable: Vec<String>,
     pub(crate) dependents: Vec<String>,
     pub(crate) moved: Vec<String>,
     pub(crate) reshaped: Vec<String>,
@@ -50,6 +51,9 @@ pub enum Finding {
     Unknown(String),
     /// A recorded dependency or block that is no address, so what it means may be missing.
     Unreadable(String),
+    /// Part of a pending move, or of a change of keys, that a run which destroys has to do with.
+    /// Terraform insists on targeting it, and targeting it would destroy it.
+    Unmovable(String),
     /// Destroyed along with a target, because it depends on it.
     Dependent(String),
     /// One end of a pending move whose other end is part of the scope.
@@ -75,7 +79,8 @@ impl Finding {
             | Self::ConfigurationUnknown
             | Self::Doubt(_)
             | Self::Unknown(_)
-            | Self::Unreadable(_) => Confidence::Unsafe,
+            | Self::Unreadable(_)
+            | Self::Unmovable(_) => Confidence::Unsafe,
             Self::Dependent(_)
             | Self::Moved(_)
             | Self::Reshaped(_)
@@ -98,6 +103,10 @@ impl fmt::Display for Finding {
                 write!(f, "{what} is neither in the state nor in the configuration")
             }
             Self::Unreadable(what) => write!(f, "the recorded address {what:?} cannot be read"),
+            Self::Unmovable(what) => write!(
+                f,
+                "{what} is to be moved or to change its keys: apply that first, or destroy it, too"
+            ),
             Self::Dependent(what) => {
                 write!(f, "{what} depends on a target and is destroyed with it")
             }
@@ -164,6 +173,7 @@ pub(crate) fn findings(facts: Facts) -> Vec<Finding> {
     add(facts.doubts, Finding::Doubt);
     add(facts.unknown, Finding::Unknown);
     add(facts.unreadable, Finding::Unreadable);
+    add(facts.unmovable, Finding::Unmovable);
     add(facts.dependents, Finding::Dependent);
     add(facts.moved, Finding::Moved);
     add(facts.reshaped, Finding::Reshaped);

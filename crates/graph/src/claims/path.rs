@@ -3,6 +3,8 @@
 //! Addresses are never compared as text. `module.db` covers `module.db[0]` and `module.db["a"].x.y`
 //! but not `module.db2`, because it is a prefix of their segments.
 
+use std::borrow::Borrow;
+
 use tfstate::{Address, Key, Mode, ModuleStep};
 use unicode_normalization::UnicodeNormalization as _;
 
@@ -107,6 +109,13 @@ impl Path {
             Some(call) => self.prefix(call + 1),
             None => self.clone(),
         }
+    }
+}
+
+/// Paths compare as their segments do, so a map of paths is searched without making one.
+impl Borrow<[Segment]> for Path {
+    fn borrow(&self) -> &[Segment] {
+        &self.0
     }
 }
 

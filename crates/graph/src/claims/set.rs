@@ -88,10 +88,10 @@ impl ClaimSet {
 
     fn first_conflicting(&self, path: &Path, access: Access) -> Option<(&Path, Access)> {
         let above = (0..path.segments().len())
-            .filter_map(|len| self.claims.get_key_value(&path.prefix(len)));
+            .filter_map(|len| self.claims.get_key_value(&path.segments()[..len]));
         let here_and_beneath = self
             .claims
-            .range((Bound::Included(path), Bound::Unbounded))
+            .range::<Path, _>((Bound::Included(path), Bound::Unbounded))
             .take_while(|(held, _)| path.covers(held));
         above
             .chain(here_and_beneath)
@@ -113,6 +113,6 @@ fn without_granted(wanted: BTreeMap<Path, Access>) -> BTreeMap<Path, Access> {
 
 fn grants(claims: &BTreeMap<Path, Access>, path: &Path, access: Access) -> bool {
     (0..=path.segments().len())
-        .filter_map(|len| claims.get(&path.prefix(len)))
+        .filter_map(|len| claims.get(&path.segments()[..len]))
         .any(|held| *held >= access)
 }

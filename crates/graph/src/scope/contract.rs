@@ -29,7 +29,8 @@ pub struct ScopeContract {
     pub reservation_candidates: ClaimSet,
     /// All that is written, with what was added to the targets asked for: what a plan must target.
     pub write_targets: Vec<Target>,
-    /// The pending moves with both ends in the scope.
+    /// The pending moves that have to do with the scope. Both ends of each are in it, unless the
+    /// scope destroys: then one that is not keeps it from being safe.
     pub moves: Vec<Move>,
     pub outputs: ScopeOutputs,
     pub confidence: Confidence,

@@ -15,7 +15,7 @@ use super::shape::CallShapes;
 use super::union::Union;
 use super::walk::Nodes;
 use super::widen::{self, Wider};
-use super::{Diagnostics, ScopeContract, ScopeRequest, Target};
+use super::{Diagnostics, Operation, ScopeContract, ScopeRequest, Target};
 
 /// Closes a scope over the realized graph and the configuration.
 ///
@@ -31,10 +31,16 @@ pub fn expand(graph: &RealizedGraph, request: &ScopeRequest) -> ScopeContract {
         .cloned()
         .collect();
     let mut added = Wider::default();
+    let mut refused = Wider::default();
     let drawn = loop {
         let drawn = Drawn::new(&union, request.operation, &write, &request.read);
         let mut wider = widen::widen(&union, &drawn, &write, &pending);
         if wider.is_empty() {
+            break drawn;
+        }
+        if request.operation == Operation::Destroy {
+            // One more target is one more thing destroyed: nobody asked for that.
+            refused = wider;
             break drawn;
         }
         write.extend(wider.moved.iter().chain(&wider.reshaped).cloned());
@@ -43,7 +49,7 @@ pub fn expand(graph: &RealizedGraph, request: &ScopeRequest) -> ScopeContract {
     };
     let addresses = Addresses::of(&union, &drawn, &write);
     let missing = Missing::of(&union, &drawn, request);
-    let created = created(&union, &drawn);
+    let created = created(&union, &drawn, request.operation);
     let outputs = ScopeOutputs::of(&union, &drawn, &created);
     let (claims, whole_calls) = claim(&union, &drawn, &write, &created, &outputs);
     let touched = widen::touched(&union, &drawn, &write, &pending);
@@ -55,6 +61,7 @@ pub fn expand(graph: &RealizedGraph, request: &ScopeRequest) -> ScopeContract {
             .map_or_else(Vec::new, |known| known.doubts.clone()),
         unknown: texts(&missing.unknown),
         unreadable: texts(&addresses.unreadable),
+        unmovable: texts(refused.moved.iter().chain(&refused.reshaped)),
         dependents: names(&union, drawn.dependents.iter().copied()),
         moved: texts(&added.moved),
         reshaped: texts(&added.reshaped),
@@ -112,9 +119,13 @@ impl Missing {
             if drawn::is_in_state(union, target) {
                 continue;
             }
-            found.missing.insert(target.to_string());
             let nodes = union.nodes_of(target);
             let is_declared = nodes.iter().any(|node| union.declaration(*node).is_some());
+            // Nothing ephemeral is ever in a state.
+            if is_declared && target.is_ephemeral() {
+                continue;
+            }
+            found.missing.insert(target.to_string());
             found.sort_in(request, target, is_declared);
         }
         for (from, block) in union.dangling() {
@@ -136,10 +147,14 @@ impl Missing {
     }
 }
 
-/// The blocks that the run will create because something in the write set needs them.
-fn created(union: &Union<'_>, drawn: &Drawn) -> Nodes {
+/// The blocks that the run will create because something in the write set needs them. Destroying
+/// creates nothing.
+fn created(union: &Union<'_>, drawn: &Drawn, operation: Operation) -> Nodes {
     let calls = CallShapes::of(union.configuration);
     let mut created = Nodes::none(union);
+    if operation == Operation::Destroy {
+        return created;
+    }
     for node in drawn.closure.iter() {
         if !drawn.writes(node) && claims::is_created(union, &calls, node) {
             created.add(node);

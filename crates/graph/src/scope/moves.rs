@@ -2,7 +2,8 @@
 //!
 //! Terraform executes every pending move of the state it sees, and refuses a targeted run that does
 //! not target both ends. A slice without one end hides the move instead: the run would create anew
-//! what exists at the other end. So whatever touches a pending move gets both ends.
+//! what exists at the other end. So whatever touches a pending move gets both ends. Only destroying
+//! does not: another target would be another thing destroyed, so that is refused instead.
 
 use tfstate::{Address, Key, ModuleStep};
 

@@ -89,6 +89,10 @@ impl Target {
         Self::Module(unkeyed_steps(path))
     }
 
+    pub(crate) fn is_ephemeral(&self) -> bool {
+        matches!(self, Self::Resource(resource) if resource.mode == BlockMode::Ephemeral)
+    }
+
     pub(crate) fn steps(&self) -> &[ModuleStep] {
         match self {
             Self::Everything => &[],

@@ -7,5 +7,6 @@
 mod support;
 
 mod bytes;
+mod corpus;
 mod patches;
 mod rows;

@@ -233,6 +233,7 @@ fn ephemeral_blocks_pass_dependencies_on_and_are_nothing_themselves() {
     );
     assert_eq!(contract.fetch_addresses, ["t.gate", "t.root"]);
     assert!(contract.config_required_nodes.is_empty());
+    assert!(contract.missing_from_state.is_empty());
     assert_eq!(contract.confidence.as_str(), "safe");
 }
 

@@ -1,6 +1,7 @@
 //! Moves that the state still has before it.
 
-use graph::scope::{Configuration, Move, Repetition, ScopeContract, expand};
+use graph::confidence::Finding;
+use graph::scope::{Configuration, Move, Operation, Repetition, ScopeContract, expand};
 use tfstate::Address;
 
 use crate::support::config::{self, configuration, request, target};
@@ -95,6 +96,47 @@ fn a_whole_target_needs_no_widening_for_a_move_between_its_keys() {
     let contract = scope(&state, &known, &["t.user"]);
     assert_eq!(contract.write_addresses, ["t.a[0]"]);
     assert_eq!(contract.confidence.as_str(), "widened");
+}
+
+#[test]
+fn destroying_never_takes_along_the_other_end_of_a_move() {
+    let mut known = configuration(&[("t.b", &[]), ("t.user", &["t.b"])]);
+    config::moved(&mut known, "t.a", "t.b");
+    let state = state(&["t.a", "t.user"]);
+    let destroy = |write: &[&str]| {
+        let mut asked = request(&known, write);
+        asked.operation = Operation::Destroy;
+        expand(&state.graph(), &asked)
+    };
+    for targets in [&["t.user"][..], &["t.b"], &["t.a"]] {
+        let contract = destroy(targets);
+        assert_eq!(written(&contract), targets);
+        assert_eq!(contract.confidence.as_str(), "unsafe", "{targets:?}");
+    }
+    let refused = destroy(&["t.b"]).findings;
+    assert!(
+        refused.contains(&Finding::Unmovable("t.a".to_owned())),
+        "{refused:?}"
+    );
+    let contract = destroy(&["t.a", "t.b"]);
+    assert_eq!(contract.write_addresses, ["t.a", "t.user"]);
+    assert_eq!(contract.confidence.as_str(), "widened");
+}
+
+#[test]
+fn destroying_refuses_what_changes_its_keys() {
+    let mut known = configuration(&[("t.a", &[]), ("t.user", &["t.a"]), ("t.needed", &[])]);
+    known.nodes[1]
+        .dependencies
+        .push("t.needed".parse().unwrap());
+    config::repeat(&mut known, "t.a", Repetition::Count);
+    let mut asked = request(&known, &["t.user"]);
+    asked.operation = Operation::Destroy;
+    let contract = expand(&state(&["t.a", "t.user"]).graph(), &asked);
+    assert_eq!(contract.write_addresses, ["t.user"]);
+    assert_eq!(contract.findings, [Finding::Unmovable("t.a".to_owned())]);
+    // What is not deployed will not be created by destroying something.
+    assert_eq!(contract.config_required_nodes, ["t.needed"]);
 }
 
 #[test]
