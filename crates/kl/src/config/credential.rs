@@ -4,6 +4,8 @@
 //! running anybody's password manager.
 
 use std::fmt;
+use std::fs::File;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -83,6 +85,9 @@ pub(crate) fn fetch(
     Ok(Credential(Secret::new(token)))
 }
 
+/// As much as a file or command is listened to: a token has 60 characters, a device or `yes` no end.
+const LONGEST_OUTPUT_BYTES: u64 = 64 * 1024;
+
 fn read_file(path: &Path) -> Result<String> {
     if git::is_tracked(path) {
         return Err(Failure::usage(format!(
@@ -91,9 +96,16 @@ fn read_file(path: &Path) -> Result<String> {
         ))
         .hint("run `kl token revoke --leaked` with it, and keep the new one out of git"));
     }
-    std::fs::read_to_string(path).map_err(|error| {
+    let unreadable = |error: std::io::Error| {
         Failure::new(Kind::Usage, error).context(format!("could not read {}", path.display()))
-    })
+    };
+    let mut text = String::new();
+    File::open(path)
+        .map_err(unreadable)?
+        .take(LONGEST_OUTPUT_BYTES)
+        .read_to_string(&mut text)
+        .map_err(unreadable)?;
+    Ok(text)
 }
 
 fn run(words: &[String], directory: &Path) -> Result<String> {
@@ -102,18 +114,35 @@ fn run(words: &[String], directory: &Path) -> Result<String> {
         Failure::message(Kind::NotAuthorised, format!("`{program}` {problem}"))
             .hint("run the token_command by hand to see what it says")
     };
-    let output = Command::new(program)
+    let mut child = Command::new(program)
         .args(&words[1..])
         .current_dir(directory)
         // A password manager may ask on the terminal and complain there; kl's stdin is not its.
         .stdin(Stdio::null())
         .stderr(Stdio::inherit())
-        .output()
+        .stdout(Stdio::piped())
+        .spawn()
         .map_err(|error| refused(format!("could not be started: {error}")))?;
-    if !output.status.success() {
-        return Err(refused(format!("ended with {}", output.status)));
+    let mut printed = Vec::new();
+    if let Some(stdout) = child.stdout.take() {
+        stdout
+            .take(LONGEST_OUTPUT_BYTES)
+            .read_to_end(&mut printed)
+            .map_err(|error| refused(format!("could not be read: {error}")))?;
     }
-    let text = String::from_utf8(output.stdout)
+    if printed.len() as u64 == LONGEST_OUTPUT_BYTES {
+        // It may never end; nobody listens to it any more.
+        let _ = child.kill();
+        let _ = child.wait();
+        return Err(refused("printed more than a token".to_owned()));
+    }
+    let status = child
+        .wait()
+        .map_err(|error| refused(format!("could not be waited for: {error}")))?;
+    if !status.success() {
+        return Err(refused(format!("ended with {status}")));
+    }
+    let text = String::from_utf8(printed)
         .map_err(|_| refused("printed something that is not text".to_owned()))?;
     Ok(text.lines().next().unwrap_or_default().to_owned())
 }
@@ -139,6 +168,10 @@ mod tests {
         };
         let token = fetched(command(&["printf", "klp_x\\nmore\\n"]), &[]).unwrap();
         assert_eq!(token.0.expose(), "klp_x");
+        let endless = fetched(command(&["yes"]), &[]).unwrap_err();
+        assert_eq!(endless.kind(), Kind::NotAuthorised);
+        let device = CredentialSource::File(PathBuf::from("/dev/zero"));
+        assert_eq!(fetched(device, &[]).unwrap_err().kind(), Kind::Usage);
         let failure = fetched(command(&["false"]), &[]).unwrap_err();
         assert_eq!(failure.kind(), Kind::NotAuthorised);
         assert!(
