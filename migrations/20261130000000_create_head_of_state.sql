@@ -9,6 +9,8 @@ returns table (
     sha256 bytea
 )
 language plpgsql
+-- As every transaction of the service: a lock that is not free soon is a 503, not a connection that hangs.
+set lock_timeout = '3s'
 as $$
 begin
     -- Ends with the transaction, which is the statement that called.

@@ -113,7 +113,10 @@ impl From<sqlx::Error> for Error {
         use sqlx::Error as E;
         match &error {
             E::PoolTimedOut | E::PoolClosed | E::Tls(_) => Self::Unavailable(error),
-            E::Io(_) | E::WorkerCrashed | E::BeginFailed => Self::Disconnected(error),
+            // Protocol: the other side broke off in mid-word, while a connection was being made for one.
+            E::Io(_) | E::WorkerCrashed | E::BeginFailed | E::Protocol(_) => {
+                Self::Disconnected(error)
+            }
             E::Database(cause) => {
                 let state = cause.code().unwrap_or_default().into_owned();
                 let constraint = cause.constraint().map(str::to_owned);

@@ -130,9 +130,11 @@ impl Attempt<'_> {
             return Ok(Look::Repeats { seq: head.seq });
         }
         if let Right::Held(held) = &right
+            && facts.serial.is_some()
             && store::was_written_under(&mut tx, state.id, held.id, self.sha256).await?
         {
-            // These bytes were a version of this lock, and another came after it: a duplicate that was delayed on its way.
+            // Each write has another serial. These bytes were a version of this lock, and another came after it: a
+            // duplicate that was delayed on its way.
             return Err(EngineError::LateDuplicate {
                 head: head_facts(version.as_ref()),
             });
