@@ -147,6 +147,28 @@ codes! {
         "The document belongs to another history than the state. The answer gives the current lineage.";
     VersionConflict = "version_conflict", 409, "Changed meanwhile",
         "The state moved on since it was read. Read it again and repeat the change.";
+    ReservationConflict = "reservation_conflict", 423, "Scope is busy",
+        "Somebody holds part of the scope; `conflicts` says who and what. Send `ticket` along to keep the place in the queue.";
+    ExtendConflict = "extend_conflict", 409, "Cannot reserve more",
+        "Somebody holds what was to be added. A run that holds something never waits: finish it and begin a wider one.";
+    LeaseLost = "lease_lost", 409, "Lease lost",
+        "The reservation has ended; the detail says how. What is uploaded from now on is kept, not committed: see `kl recover`.";
+    RunEnded = "run_ended", 409, "Run has ended",
+        "The run was finished, aborted, or its lease ran out. Begin a new one.";
+    RunIsReadOnly = "run_read_only", 409, "Run only plans",
+        "A run that only plans takes no upload. Begin a run of kind `apply`.";
+    ScopeUnsafe = "unsafe_scope_closure", 422, "Scope cannot be proven",
+        "Something that the scope needs may be missing; `contract` says what. Widen the scope, or work on the whole state.";
+    OutsideScope = "outside_scope", 409, "Outside the scope",
+        "An address that was written is not covered by a write claim of the run; the detail names it.";
+    PlanUnknown = "plan_unknown", 404, "No run has made this plan",
+        "No sleeping run of this state made a plan file with this SHA-256, or it is too old. Plan again.";
+    PlanSpent = "plan_spent", 409, "Plan applied before",
+        "An apply of this plan was begun before; a second one would do everything twice. Plan again.";
+    PlanStale = "plan_stale", 409, "Plan is stale",
+        "Part of the slice changed since the plan was made; the detail names address, run and person. Plan again.";
+    NativeUnsupported = "native_commit_not_supported", 422, "Not as rows",
+        "The state is kept only as a document (encrypted, or of an unknown version): work on the whole state instead.";
     Conflict = "conflict", 409, "Conflict",
         "The request contradicts the present state of things; the detail says how.";
     NameTaken = "name_taken", 409, "Name taken",

@@ -209,6 +209,11 @@ uuid_id!(
     "rsv"
 );
 uuid_id!(
+    /// A run: one audited operation on a scope.
+    RunId,
+    "run"
+);
+uuid_id!(
     /// One entry of the audit log.
     AuditId,
     "aud"

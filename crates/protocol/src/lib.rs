@@ -13,12 +13,16 @@ pub mod name;
 pub mod page;
 pub mod problem;
 pub mod role;
+pub mod runs;
+pub mod scope;
+pub mod state_engine;
 pub mod states;
 pub mod tenancy;
 
 pub use code::Code;
 pub use ids::{
-    AuditId, EnvironmentId, InvalidId, PrincipalId, ReservationId, StateId, VersionId, WorkspaceId,
+    AuditId, EnvironmentId, InvalidId, PrincipalId, ReservationId, RunId, StateId, VersionId,
+    WorkspaceId,
 };
 pub use lock_info::LockInfo;
 pub use name::{InvalidName, StateName};
