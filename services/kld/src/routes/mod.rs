@@ -2,6 +2,7 @@
 
 pub mod parameter;
 pub mod service;
+mod state_engine;
 mod states;
 pub mod tenancy;
 mod terraform;
@@ -15,5 +16,6 @@ pub fn table() -> Vec<Route> {
     routes.extend(tenancy::routes());
     routes.extend(terraform::routes());
     routes.extend(states::routes());
+    routes.extend(state_engine::routes());
     routes
 }
