@@ -17,6 +17,7 @@ mod keys;
 mod lifecycle;
 mod lock;
 mod native;
+mod operations;
 mod read;
 mod reservations;
 mod rollback;
@@ -38,6 +39,9 @@ pub use error::{Conflict, EngineError, HeadFacts, Holder};
 pub use graphs::{Provenance, StateGraph};
 pub use lock::{UnlockTarget, Unlocked};
 pub use native::{Inventory, Resolved, SliceObject, SliceObjects, Surroundings};
+pub use operations::{
+    Asked, Change, ChangeKind, Operated, Operation, Preview, Value, Verb, Wanted,
+};
 pub use read::{DocumentBody, ReadDocument};
 pub use rollback::RolledBack;
 pub use runs::{RunCredential, Uploaded};

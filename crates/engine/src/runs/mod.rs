@@ -17,6 +17,7 @@ mod upload;
 mod view;
 
 pub use begin::RunCredential;
+pub(crate) use begin::{Asking, json};
 pub use upload::Uploaded;
 
 use auth::Action;

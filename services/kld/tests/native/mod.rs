@@ -2,5 +2,6 @@
 
 mod documents;
 mod graph;
+mod operations;
 mod scope;
 mod state_engine;

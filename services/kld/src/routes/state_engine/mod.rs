@@ -3,9 +3,11 @@
 //!
 //! A request names its state in the body (or the query), in any of the ways the protocol knows.
 
+mod operations;
 mod resolve;
 mod scope;
 mod slice;
+mod spelling;
 
 use auth::Action;
 use axum::http::Method;
@@ -16,6 +18,8 @@ use crate::table::Route;
 
 /// The rows of these routes.
 pub(crate) fn routes() -> Vec<Route> {
+    let post =
+        |name, path, action, endpoint| Route::named(name, Method::POST, path, action, endpoint);
     vec![
         Route::api(
             "get_capabilities",
@@ -51,6 +55,54 @@ pub(crate) fn routes() -> Vec<Route> {
             "/v1/state-engine/state/slice",
             Action::ReadDocument,
             routes!(slice::read_slice),
+        ),
+        post(
+            "preview_remove",
+            "/v1/state-engine/resource-remove/preview",
+            Action::ReadDocument,
+            routes!(operations::preview_remove),
+        ),
+        post(
+            "apply_remove",
+            "/v1/state-engine/resource-remove/apply",
+            Action::WriteState,
+            routes!(operations::apply_remove),
+        ),
+        post(
+            "preview_move",
+            "/v1/state-engine/resource-move/preview",
+            Action::ReadDocument,
+            routes!(operations::preview_move),
+        ),
+        post(
+            "apply_move",
+            "/v1/state-engine/resource-move/apply",
+            Action::WriteState,
+            routes!(operations::apply_move),
+        ),
+        post(
+            "preview_restore",
+            "/v1/state-engine/resource-rollback/preview",
+            Action::ReadDocument,
+            routes!(operations::preview_restore),
+        ),
+        post(
+            "apply_restore",
+            "/v1/state-engine/resource-rollback/apply",
+            Action::WriteState,
+            routes!(operations::apply_restore),
+        ),
+        post(
+            "preview_patch",
+            "/v1/state-engine/resource-patch/preview",
+            Action::ReadDocument,
+            routes!(operations::preview_patch),
+        ),
+        post(
+            "apply_patch",
+            "/v1/state-engine/resource-patch/apply",
+            Action::WriteState,
+            routes!(operations::apply_patch),
         ),
     ]
 }
