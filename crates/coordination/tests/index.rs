@@ -15,9 +15,19 @@ use uuid::Uuid;
 
 const INCARNATION: i64 = 1;
 
+fn url() -> String {
+    std::env::var("KL_TEST_REDIS_URL").expect("KL_TEST_REDIS_URL names a Redis")
+}
+
 fn index() -> Index {
-    let url = std::env::var("KL_TEST_REDIS_URL").expect("KL_TEST_REDIS_URL names a Redis");
-    Index::new(Link::new(&url).expect("an address of Redis"))
+    Index::new(Link::new(&url()).expect("an address of Redis"))
+}
+
+/// A connection beside the index, to look at what it stored.
+async fn connection() -> redis::aio::MultiplexedConnection {
+    let client = redis::Client::open(url()).expect("an address of Redis");
+    let connection = client.get_multiplexed_async_connection().await;
+    connection.expect("Redis is there")
 }
 
 fn runtime() -> &'static Runtime {
@@ -204,13 +214,11 @@ fn a_ticket_brings_its_old_place_back_after_a_loss() {
 
 /// Deletes what a state has in Redis, as a flush would.
 async fn flush(key: &StateKey) {
-    let url = std::env::var("KL_TEST_REDIS_URL").unwrap();
-    let client = redis::Client::open(url).unwrap();
-    let mut connection = client.get_multiplexed_async_connection().await.unwrap();
+    let mut connection = connection().await;
     for table in ["meta", "res", "node", "gap", "wait"] {
         let mut delete = redis::cmd("DEL");
         delete.arg(format!("{key}:{table}"));
-        let _: i64 = delete.query_async(&mut connection).await.unwrap();
+        let _: i64 = delete.query_async(&mut connection).await.expect("deleted");
     }
 }
 
@@ -379,10 +387,8 @@ fn table(held: &[Held]) -> BTreeMap<String, i64> {
 }
 
 async fn stored_table(key: &StateKey) -> BTreeMap<String, i64> {
-    let url = std::env::var("KL_TEST_REDIS_URL").unwrap();
-    let client = redis::Client::open(url).unwrap();
-    let mut connection = client.get_multiplexed_async_connection().await.unwrap();
+    let mut connection = connection().await;
     let mut read = redis::cmd("HGETALL");
     read.arg(format!("{key}:node"));
-    read.query_async(&mut connection).await.unwrap()
+    read.query_async(&mut connection).await.expect("read")
 }
