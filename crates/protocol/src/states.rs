@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
-use crate::{PrincipalId, ReservationId, StateId, StateName, VersionId};
+use crate::{PrincipalId, ReservationId, RunId, StateId, StateName, VersionId};
 
 /// Whether a state may be read and written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -203,6 +203,12 @@ pub struct Version {
     pub forced: bool,
     /// Whether it was written without a lock.
     pub unlocked: bool,
+    /// The run that wrote it; absent for what plain Terraform wrote.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<RunId>,
+    /// The command of that run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
 }
 
 /// A page of versions, newest first.
