@@ -26,6 +26,8 @@ pub struct Ask<'a> {
     pub idem_key: &'a str,
     pub nodes: &'a Nodes,
     pub queue: Queueing,
+    /// What others are shown of the request while it waits.
+    pub about: &'a str,
 }
 
 /// How a request waits.
@@ -33,6 +35,8 @@ pub struct Ask<'a> {
 pub enum Queueing {
     /// As a native client: it has a place from its first try on, and carries a ticket.
     Native(Option<Ticket>),
+    /// As a native client that does not mean to wait: it has a place only if it comes back.
+    Once,
     /// As plain Terraform: it has a place from its second try on, because a client that tries only once holds nobody up.
     Terraform,
 }
@@ -115,6 +119,7 @@ impl Index {
                 NATIVE_WAITER_MS,
                 true,
             ),
+            Queueing::Once => (0, NATIVE_WAITER_MS, false),
             Queueing::Terraform => (0, TERRAFORM_WAITER_MS, false),
         };
         let arguments = [
@@ -125,6 +130,7 @@ impl Index {
             ttl.to_string(),
             u8::from(earns_place).to_string(),
             PENDING_MS.to_string(),
+            ask.about.to_owned(),
         ];
         let answer: Vec<String> = self
             .link
@@ -133,7 +139,7 @@ impl Index {
         read_admission(&answer).ok_or(Away)
     }
 
-    /// Tells that the ledger granted what was admitted. Best effort: a lost call is made good by the next load.
+    /// Tells that the ledger granted what was admitted, or gave a reservation more claims. Best effort: a lost call is made good by the next load.
     pub async fn confirm(
         &self,
         key: &StateKey,
@@ -162,13 +168,11 @@ impl Index {
         key: &StateKey,
         incarnation: i64,
         id: Uuid,
-        granted_gen: i64,
         ended_gen: i64,
     ) -> Result<(), Away> {
         let arguments = [
             incarnation.to_string(),
             id.to_string(),
-            granted_gen.to_string(),
             ended_gen.to_string(),
             key.channel(),
         ];
@@ -228,12 +232,13 @@ impl Index {
             .run(&self.scripts.waiting, &key.tables(), &[])
             .await?;
         let mut waiters: Vec<crate::Waiter> = flat
-            .chunks_exact(3)
+            .chunks_exact(4)
             .filter_map(|waiter| {
                 Some(crate::Waiter {
                     key: waiter[0].clone(),
                     first_seen_ms: waiter[1].parse().ok()?,
                     last_seen_ms: waiter[2].parse().ok()?,
+                    about: waiter[3].clone(),
                 })
             })
             .collect();

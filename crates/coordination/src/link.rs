@@ -27,6 +27,13 @@ const POOL_SIZE: usize = 8;
 #[derive(Clone)]
 pub struct Link(Arc<Inner>);
 
+impl std::fmt::Debug for Link {
+    /// Addresses may hold a password.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Link")
+    }
+}
+
 struct Inner {
     pool: Pool,
     /// A server to subscribe at: in a cluster each passes messages on.

@@ -13,6 +13,14 @@ pub struct Place {
     pub known_gen: i64,
 }
 
+impl Place {
+    /// Whether nobody is known to be in the way: the index was lost, and those who waited before go first for a moment.
+    #[must_use]
+    pub fn is_settling(&self) -> bool {
+        self.ahead == 0 && self.holders.is_empty()
+    }
+}
+
 /// A request that waits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Waiter {
@@ -22,4 +30,6 @@ pub struct Waiter {
     pub first_seen_ms: u64,
     /// When it was last heard of.
     pub last_seen_ms: u64,
+    /// What it says of itself.
+    pub about: String,
 }

@@ -70,6 +70,7 @@ async fn admit(index: &Index, key: &StateKey, idem_key: &str, nodes: &Nodes) -> 
         idem_key,
         nodes,
         queue: Queueing::Native(None),
+        about: "",
     };
     index.admit(&ask).await.expect("Redis is there")
 }
@@ -125,7 +126,7 @@ fn waiters_are_served_in_their_order_and_only_where_they_conflict() {
         let overtaker = place(admit(&index, &key, "overtaker", &write("terraform_data.b")).await);
         assert_eq!((overtaker.ahead, overtaker.holders.len()), (1, 0));
 
-        index.end(&key, INCARNATION, first.id, 1, 2).await.unwrap();
+        index.end(&key, INCARNATION, first.id, 2).await.unwrap();
         let still = place(admit(&index, &key, "overtaker", &write("terraform_data.b")).await);
         assert_eq!(still.ahead, 1);
         assert!(is_admitted(&admit(&index, &key, "whole", &whole).await));
@@ -155,6 +156,7 @@ fn a_terraform_that_tries_once_holds_nobody_up() {
             idem_key: "terraform",
             nodes: &whole,
             queue: Queueing::Terraform,
+            about: "",
         };
         place(index.admit(&terraform).await.unwrap());
         tokio::time::sleep(std::time::Duration::from_millis(2_100)).await;
@@ -202,6 +204,7 @@ fn a_ticket_brings_its_old_place_back_after_a_loss() {
             idem_key: "old",
             nodes: &write("terraform_data.a"),
             queue: Queueing::Native(signer.verify(&key, "old", &ticket)),
+            about: "",
         };
         assert_eq!(
             place(index.admit(&ask).await.unwrap()).first_seen_ms,
@@ -235,7 +238,7 @@ fn ends_wake_those_who_listen() {
         // The connection being made is a wake-up, too.
         wake.wait(patience).await;
         index
-            .end(&key, INCARNATION, Uuid::now_v7(), 1, 2)
+            .end(&key, INCARNATION, Uuid::now_v7(), 2)
             .await
             .unwrap();
         let started = std::time::Instant::now();
@@ -265,6 +268,7 @@ fn without_redis_the_answer_comes_at_once() {
             idem_key: "k",
             nodes: &nodes,
             queue,
+            about: "",
         };
         assert!(index.admit(&ask(Queueing::Terraform)).await.is_err());
         assert!(!index.link().is_usable());
@@ -274,20 +278,56 @@ fn without_redis_the_answer_comes_at_once() {
 /// A change of the ledger, as its calls to the index tell it.
 #[derive(Debug, Clone)]
 enum Step {
-    Confirm(usize),
+    Grant(usize),
+    Widen(usize),
     End(usize),
     /// A snapshot of the ledger at some earlier moment arrives.
-    Load(usize),
+    Load(i64),
 }
 
 fn steps(count: usize) -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
-        (0..count).prop_map(Step::Confirm),
+        (0..count).prop_map(Step::Grant),
+        (0..count).prop_map(Step::Widen),
         (0..count).prop_map(Step::End),
-        (0..2 * count + 1).prop_map(Step::Load),
+        (0..=3 * count as i64).prop_map(Step::Load),
     ];
     // Some of everything, more than once and in any order.
     prop::collection::vec(step, 0..40)
+}
+
+/// One reservation's life in the ledger. Its gens are three in a row: what does not happen leaves its gen to nobody.
+#[derive(Debug, Clone)]
+struct Life {
+    id: Uuid,
+    granted_gen: i64,
+    nodes: Nodes,
+    widened: Option<Nodes>,
+    ended: bool,
+}
+
+impl Life {
+    /// What the ledger has of it at this gen.
+    fn at(&self, r#gen: i64) -> Option<Held> {
+        let is_held = self.granted_gen <= r#gen && !(self.ended && self.granted_gen + 2 <= r#gen);
+        let widened = self.widened.as_ref().filter(|_| self.granted_gen < r#gen);
+        is_held.then(|| Held {
+            id: self.id,
+            granted_gen: self.granted_gen,
+            nodes: widened.unwrap_or(&self.nodes).clone(),
+            info: String::new(),
+        })
+    }
+
+    fn widening(&self) -> Option<Held> {
+        let nodes = self.widened.clone()?;
+        Some(Held {
+            id: self.id,
+            granted_gen: self.granted_gen + 1,
+            nodes,
+            info: String::new(),
+        })
+    }
 }
 
 fn any_claims() -> impl Strategy<Value = Nodes> {
@@ -323,51 +363,53 @@ proptest! {
         })?;
     }
 
-    /// The grants and ends of a ledger, told in any order and any number of times, with loads in between, and in the end
-    /// all of them: the table is what the ledger holds.
+    /// The grants, widenings and ends of a ledger, told in any order and any number of times, with loads in between, and in
+    /// the end all of them: the table is what the ledger holds.
     #[test]
     fn any_order_and_repetition_ends_equal_to_the_ledger(
-        nodes in prop::collection::vec(any_claims(), 1..6),
-        ended in prop::collection::vec(any::<bool>(), 6),
+        lives in prop::collection::vec((any_claims(), prop::option::of(any_claims()), any::<bool>()), 1..6),
         told in steps(6),
         probe in any_claims(),
     ) {
         runtime().block_on(async {
             let (index, key) = (index(), new_state());
-            // Every reservation is granted at an odd gen and, if it ends, ends at the even one after it.
-            let all: Vec<(Held, bool)> = nodes.into_iter().zip(ended).enumerate().map(|(place, (nodes, ended))| {
-                (held(2 * place as i64 + 1, nodes), ended)
+            let lives: Vec<Life> = lives.into_iter().zip(0..).map(|((nodes, widened, ended), place)| Life {
+                id: Uuid::now_v7(),
+                granted_gen: 3 * place + 1,
+                nodes,
+                widened,
+                ended,
             }).collect();
-            // One that never ends leaves its even gen to nobody, so the ledger spends it otherwise.
-            let active_at = |r#gen: i64| -> Vec<Held> {
-                all.iter()
-                    .filter(|(held, ended)| held.granted_gen <= r#gen && !(*ended && held.granted_gen < r#gen))
-                    .map(|(held, _)| held.clone())
-                    .collect()
-            };
-            let last = 2 * all.len() as i64;
+            let held_at = |r#gen| -> Vec<Held> { lives.iter().filter_map(|life| life.at(r#gen)).collect() };
+            let last = 3 * lives.len() as i64;
             index.load(&key, INCARNATION, 0, &[]).await.unwrap();
             let mut everything = told;
-            everything.extend((0..all.len()).flat_map(|place| [Step::Confirm(place), Step::End(place)]));
+            everything.extend((0..lives.len()).flat_map(|place| {
+                [Step::Grant(place), Step::Widen(place), Step::End(place)]
+            }));
             for step in everything {
                 match step {
-                    Step::Confirm(place) if place < all.len() => {
-                        let one = &all[place].0;
-                        index.confirm(&key, INCARNATION, &place.to_string(), one).await.unwrap();
+                    Step::Grant(place) => {
+                        let Some(life) = lives.get(place) else { continue };
+                        let held = life.at(life.granted_gen).unwrap();
+                        index.confirm(&key, INCARNATION, &place.to_string(), &held).await.unwrap();
                     }
-                    Step::End(place) if place < all.len() && all[place].1 => {
-                        let one = &all[place].0;
-                        index.end(&key, INCARNATION, one.id, one.granted_gen, one.granted_gen + 1).await.unwrap();
+                    Step::Widen(place) => {
+                        let Some(held) = lives.get(place).and_then(Life::widening) else { continue };
+                        index.confirm(&key, INCARNATION, &place.to_string(), &held).await.unwrap();
                     }
-                    Step::Load(r#gen) if r#gen as i64 <= last => {
-                        index.load(&key, INCARNATION, r#gen as i64, &active_at(r#gen as i64)).await.unwrap();
+                    Step::End(place) => {
+                        let Some(life) = lives.get(place).filter(|life| life.ended) else { continue };
+                        index.end(&key, INCARNATION, life.id, life.granted_gen + 2).await.unwrap();
                     }
-                    _ => {}
+                    Step::Load(r#gen) if r#gen <= last => {
+                        index.load(&key, INCARNATION, r#gen, &held_at(r#gen)).await.unwrap();
+                    }
+                    Step::Load(_) => {}
                 }
             }
-            let expected = table(&active_at(last));
-            prop_assert_eq!(stored_table(&key).await, expected);
-            let blocked = active_at(last).iter().any(|held| held.nodes.conflict(&probe));
+            prop_assert_eq!(stored_table(&key).await, table(&held_at(last)));
+            let blocked = held_at(last).iter().any(|held| held.nodes.conflict(&probe));
             let answer = admit(&index, &key, "probe", &probe).await;
             prop_assert_eq!(!is_admitted(&answer), blocked);
             Ok(())

@@ -1,4 +1,4 @@
--- ADMIT incarnation key nodes first_seen_ms ttl_ms earns_place pending_ms
+-- ADMIT incarnation key nodes first_seen_ms ttl_ms earns_place pending_ms about
 --
 -- May this request go to the ledger? Answers {'REBUILD'}, {'ADMITTED', wm} or
 -- {'WAIT', wm, first_seen_ms, place, ahead, holder...}.
@@ -78,7 +78,7 @@ end
 
 -- A client that tries once and never again must not hold anybody up: without a ticket the second try earns the place.
 local has_place = earns_place == '1' or own ~= nil
-redis.call('HSET', wait, key, cjson.encode({ t = place.t, q = place.q, s = now, l = ttl, n = nodes, p = has_place }))
+redis.call('HSET', wait, key, cjson.encode({ t = place.t, q = place.q, s = now, l = ttl, n = nodes, p = has_place, i = ARGV[8] }))
 
 local answer = { 'WAIT', wm, string.format('%.0f', place.t), tostring(place.q), tostring(ahead) }
 if blocked then

@@ -2,5 +2,6 @@
 
 mod begin;
 mod commits;
+mod queue;
 mod stage;
 mod uploads;
