@@ -82,6 +82,7 @@ impl Engine {
         let state = store::find_or_create_state(&mut tx, caller.environment(), name).await?;
         tx.commit().await?;
         let (entry, request) = self.enter_with_lock(caller, &state, info).await?;
+        // Whom the index takes for a holder may have let go just now; who waits in front is the index's to know.
         let ahead = match &entry {
             Entry::Open(_) => None,
             Entry::Wait(place) => Some(place.ahead),
@@ -116,7 +117,7 @@ impl Engine {
         }
     }
 
-    /// With `ahead` somebody holds a part of the state or waits for it in front: then only what is overdue makes way.
+    /// Where others wait in front, only what is overdue makes way.
     async fn try_reserve_whole_state(
         &self,
         caller: &Caller,
@@ -137,7 +138,7 @@ impl Engine {
         if let Some(held) = active.iter().find(|held| !held.due) {
             return Err(EngineError::Locked(Box::new(holder(held))));
         }
-        if let Some(ahead) = ahead.filter(|_| active.is_empty()) {
+        if let Some(ahead) = ahead.filter(|ahead| *ahead > 0 && active.is_empty()) {
             return Err(EngineError::Queued { ahead });
         }
 

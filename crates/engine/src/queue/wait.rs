@@ -82,8 +82,8 @@ impl Engine {
             if now >= waiting.until || now - looked >= LOOK {
                 looked = now;
                 let (conflicts, any_due) = self.look(caller, waiting).await?;
-                if any_due {
-                    // Only the ledger can end it, and does so on the way.
+                // What is overdue only the ledger can end, on the way; and what the index has not heard of yet is free.
+                if any_due || (conflicts.is_empty() && place.ahead == 0) {
                     return Ok((Pass::around(), request));
                 }
                 if now >= waiting.until {
