@@ -1,6 +1,7 @@
 //! The pool, and the one way to a tenant's rows.
 
 use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
 use std::time::Duration;
 
 use protocol::WorkspaceId;
@@ -14,6 +15,7 @@ use sqlx::{
 use tokio::sync::broadcast;
 use uuid::Uuid;
 
+use crate::lock_service::History;
 use crate::{Error, LedgerChange, LedgerEvent, Result, schema};
 
 /// How often `BEGIN` is tried on connections that turn out to be dead. After a failover every idle connection is, and
@@ -50,6 +52,7 @@ impl DbOptions {
 pub struct Db {
     pool: PgPool,
     ledger_changes: broadcast::Sender<LedgerChange>,
+    history: Arc<History>,
 }
 
 impl Db {
@@ -75,6 +78,7 @@ impl Db {
         Ok(Self {
             pool,
             ledger_changes: broadcast::Sender::new(LEDGER_CHANGES),
+            history: Arc::default(),
         })
     }
 
@@ -82,8 +86,12 @@ impl Db {
     ///
     /// # Errors
     ///
-    /// [`Error::Unavailable`] when there is no connection in time.
+    /// [`Error::Unavailable`] when there is no connection in time, [`Error::HistoryLost`] when the database was seen to be
+    /// older than before.
     pub async fn begin(&self, workspace: &WorkspaceId) -> Result<WorkspaceTx> {
+        if self.history.is_lost() {
+            return Err(Error::HistoryLost);
+        }
         self.begin_with("BEGIN", workspace).await
     }
 
@@ -173,6 +181,11 @@ impl Db {
     /// [`Error::SchemaMismatch`], or what kept the question from being asked.
     pub async fn check_schema(&self) -> Result<()> {
         schema::check(&mut *self.system().await?).await
+    }
+
+    /// What this process knows of the database's history.
+    pub(crate) fn history(&self) -> &History {
+        &self.history
     }
 
     /// What this process commits to ledgers from now on. One that falls behind misses some, which the gens show.

@@ -3,5 +3,6 @@
 mod begin;
 mod commits;
 mod queue;
+mod restore;
 mod stage;
 mod uploads;
