@@ -131,7 +131,8 @@ impl Admin {
             ),
             ..NewEntry::default()
         };
-        audit::record(&mut tx, Actor::Command(ACTOR), &entry).await?;
+        let nobody = PrincipalId::from_bytes([0; 6]);
+        audit::record(&mut tx, actor(&nobody), entry).await?;
         tx.commit().await?;
         Ok(restored)
     }
