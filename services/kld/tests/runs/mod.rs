@@ -2,5 +2,8 @@
 
 mod begin;
 mod commits;
+mod leases;
+mod plans;
+mod recover;
 mod stage;
 mod uploads;
