@@ -117,6 +117,12 @@ pub enum EngineError {
     PlanInUse,
     #[error("`{address}` {what}")]
     PlanStale { address: String, what: String },
+    #[error("there is no such kept upload")]
+    NoKept,
+    #[error("somebody has dealt with this upload")]
+    KeptSettled,
+    #[error("the state changed there, too, so say which is to stay: {}", listed(.0))]
+    Undecided(Vec<String>),
     #[error("the run is damaged: {0}")]
     DamagedRun(&'static str),
     #[error("this commit key came with another request before")]

@@ -121,6 +121,11 @@ pub(crate) fn refusal(error: EngineError) -> ApiError {
         EngineError::PlanStale { ref address, .. } => {
             ApiError::with_detail(Code::PlanStale, said).with("address", address)
         }
+        EngineError::NoKept => ApiError::with_detail(Code::NotFound, said),
+        EngineError::KeptSettled => ApiError::with_detail(Code::Conflict, said),
+        EngineError::Undecided(addresses) => {
+            ApiError::with_detail(Code::VersionConflict, said).with("addresses", addresses)
+        }
         error @ EngineError::DamagedRun(_) => ApiError::internal(&error),
         EngineError::LockRequired => ApiError::with_detail(
             Code::LockRequired,
