@@ -46,7 +46,10 @@ pub use operations::{
 };
 pub use read::{DocumentBody, ReadDocument};
 pub use rollback::RolledBack;
-pub use runs::{RunCredential, Uploaded};
+pub use runs::{
+    Beginner, RunCredential, SelectedCommit, SelectedOutputs, SelectedVersion, UnscopedRun,
+    Uploaded,
+};
 pub use scope::Expanded;
 pub use slice::{RenderedSlice, SliceSpec, render_slice};
 pub use store::{Source, VersionRef};

@@ -356,7 +356,7 @@ impl Engine {
     }
 }
 
-async fn begun_before(
+pub(super) async fn begun_before(
     tx: &mut WorkspaceTx,
     caller: &Caller,
     state: &State,

@@ -3,5 +3,6 @@
 mod documents;
 mod graph;
 mod operations;
+mod protocol;
 mod scope;
 mod state_engine;

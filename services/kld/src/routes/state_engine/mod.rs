@@ -3,8 +3,11 @@
 //!
 //! A request names its state in the body (or the query), in any of the ways the protocol knows.
 
+mod commit;
 mod operations;
+mod reservations;
 mod resolve;
+mod runs;
 mod scope;
 mod slice;
 mod spelling;
@@ -55,6 +58,71 @@ pub(crate) fn routes() -> Vec<Route> {
             "/v1/state-engine/state/slice",
             Action::ReadDocument,
             routes!(slice::read_slice),
+        ),
+        post(
+            "begin_apply_run",
+            "/v1/state-engine/apply-runs/begin",
+            Action::BeginRun,
+            routes!(runs::begin_apply_run),
+        ),
+        Route::api(
+            "get_apply_run",
+            Method::GET,
+            "/v1/state-engine/apply-runs/{run}/status",
+            Action::ReadRun,
+            routes!(runs::get_apply_run),
+        ),
+        Route::api(
+            "finish_apply_run",
+            Method::POST,
+            "/v1/state-engine/apply-runs/{run}/finish",
+            Action::ContinueRun,
+            routes!(runs::finish_apply_run),
+        ),
+        Route::api(
+            "abort_apply_run",
+            Method::POST,
+            "/v1/state-engine/apply-runs/{run}/abort",
+            Action::AbortRun,
+            routes!(runs::abort_apply_run),
+        ),
+        post(
+            "acquire_reservations",
+            "/v1/state-engine/reservations/acquire",
+            Action::BeginRun,
+            routes!(reservations::acquire_reservations),
+        ),
+        Route::api(
+            "renew_reservations",
+            Method::POST,
+            "/v1/state-engine/reservations/{run}/renew",
+            Action::ContinueRun,
+            routes!(reservations::renew_reservations),
+        ),
+        Route::api(
+            "release_reservations",
+            Method::POST,
+            "/v1/state-engine/reservations/{run}/release",
+            Action::ContinueRun,
+            routes!(reservations::release_reservations),
+        ),
+        post(
+            "acquire_native_lock",
+            "/v1/state-engine/terraform-lock/acquire",
+            Action::BeginRun,
+            routes!(reservations::acquire_native_lock),
+        ),
+        post(
+            "release_native_lock",
+            "/v1/state-engine/terraform-lock/release",
+            Action::BeginRun,
+            routes!(reservations::release_native_lock),
+        ),
+        post(
+            "commit_state",
+            "/v1/state-engine/state/commit",
+            Action::WriteState,
+            routes!(commit::commit_state),
         ),
         post(
             "preview_remove",

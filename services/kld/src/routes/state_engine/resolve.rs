@@ -16,9 +16,12 @@ use crate::routes::terraform::acting;
 use crate::state::AppState;
 
 /// What this deployment can do, by the names of the protocol.
-const CAPABILITIES: [&str; 6] = [
+const CAPABILITIES: [&str; 9] = [
     "slice_fetch",
     "backend_closure_expansion",
+    "resource_reservations",
+    "terraform_visible_native_lock",
+    "delta_commit",
     "native_state_rm",
     "native_state_mv",
     "native_resource_rollback",
