@@ -199,7 +199,7 @@ async fn groups_cover_their_instances_and_nothing_is_lost() {
     });
     let done = post(&writer, "state/commit", commit).await.ok().json();
     assert_eq!(done["commit_mode"], "snapshot-selected");
-    assert_eq!(ids(&writer).await, ["app", "apart", "net", "zones"]);
+    assert_eq!(ids(&writer).await, ["apart", "app", "net", "zones"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

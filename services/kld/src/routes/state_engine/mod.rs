@@ -62,7 +62,7 @@ pub(crate) fn routes() -> Vec<Route> {
         post(
             "begin_apply_run",
             "/v1/state-engine/apply-runs/begin",
-            Action::BeginRun,
+            Action::WriteState,
             routes!(runs::begin_apply_run),
         ),
         Route::api(
@@ -89,7 +89,7 @@ pub(crate) fn routes() -> Vec<Route> {
         post(
             "acquire_reservations",
             "/v1/state-engine/reservations/acquire",
-            Action::BeginRun,
+            Action::WriteState,
             routes!(reservations::acquire_reservations),
         ),
         Route::api(
@@ -109,13 +109,13 @@ pub(crate) fn routes() -> Vec<Route> {
         post(
             "acquire_native_lock",
             "/v1/state-engine/terraform-lock/acquire",
-            Action::BeginRun,
+            Action::WriteState,
             routes!(reservations::acquire_native_lock),
         ),
         post(
             "release_native_lock",
             "/v1/state-engine/terraform-lock/release",
-            Action::BeginRun,
+            Action::WriteState,
             routes!(reservations::release_native_lock),
         ),
         post(

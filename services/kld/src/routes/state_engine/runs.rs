@@ -130,10 +130,12 @@ pub(super) async fn abort_apply_run(
     JsonBody(request): JsonBody<StoppedBy>,
 ) -> Result<Json<Done>, ApiError> {
     let acting = acting_on(&caller)?;
-    running(&app.engine.run(&acting).await?)?;
+    let before = app.engine.run(&acting).await?;
     let reason =
         text(request.reason.as_deref()).unwrap_or_else(|| "aborted by operator".to_owned());
+    // Ending what has ended changes nothing, so whether the caller may is asked first.
     app.engine.abort_run(&acting, &AbortRun { reason }).await?;
+    running(&before)?;
     Ok(Json(Done { ok: true }))
 }
 
