@@ -4,6 +4,7 @@ mod begin;
 mod commits;
 mod leases;
 mod plans;
+mod real;
 mod recover;
 mod stage;
 mod uploads;
