@@ -84,6 +84,8 @@ impl Engine {
             tx.commit().await?;
             return Ok(id);
         }
+        // Nobody waits for what cannot be woken.
+        sleeps(&record)?;
         let scope: ScopeRequest = serde_json::from_str(&record.scope)
             .map_err(|_| EngineError::DamagedRun("its scope cannot be read"))?;
         let seen = self.seen(caller, &record).await?;
