@@ -10,7 +10,11 @@ mod config;
 mod encoding;
 mod failure;
 mod output;
+mod plan;
+mod run;
+mod scope;
 mod secret;
+mod terraform;
 
 use std::process::ExitCode;
 
@@ -51,6 +55,7 @@ fn end(printer: Printer, outcome: Result<()>) -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) if failure.is_closed_pipe() => ExitCode::SUCCESS,
+        Err(failure) if failure.is_silent() => failure.exit_code(),
         Err(failure) => {
             printer.failure(&failure);
             failure.exit_code()

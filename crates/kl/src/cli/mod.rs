@@ -7,6 +7,7 @@
 pub(crate) mod argv;
 mod state;
 mod tenancy;
+mod work;
 
 use std::path::PathBuf;
 
@@ -21,6 +22,7 @@ pub(crate) use self::tenancy::{
     AuditArgs, EnvironmentCommand, EnvironmentCreateArgs, EnvironmentSetArgs, MemberCommand,
     MemberCreateArgs, MemberSetArgs, TokenCommand, TokenCreateArgs, TokenRevokeArgs,
 };
+pub(crate) use self::work::{AbortArgs, ApplyArgs, ApplyCommand, PlanArgs, ScopeArgs, TerraformArgs};
 use crate::config::address::{environment_id, state_name, workspace_id};
 use crate::config::values::Protocol;
 use crate::config::{Asked, Server, StateAddress, StateRef};
@@ -139,6 +141,10 @@ impl GlobalArgs {
 
 #[derive(Debug, Clone, Subcommand)]
 pub(crate) enum Command {
+    /// Plan what is selected with the real Terraform, on its slice of the state.
+    Plan(PlanArgs),
+    /// Apply what is selected, or a plan; others work on the rest meanwhile.
+    Apply(ApplyArgs),
     /// Write .kl.toml, print the backend block, test the connection.
     Init(InitArgs),
     /// Show every setting and where it comes from.

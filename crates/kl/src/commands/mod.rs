@@ -1,5 +1,6 @@
 //! What each command does: library calls on the client, then one result for the printer.
 
+mod abort;
 mod addresses;
 mod audit;
 mod completions;
@@ -21,11 +22,12 @@ mod undelete;
 mod unlock;
 mod version_ref;
 mod whoami;
+mod work;
 
 use chrono::{DateTime, Utc};
 use protocol::WorkspaceId;
 
-use crate::cli::{Command, ImportCommand, StateCommand};
+use crate::cli::{ApplyCommand, Command, ImportCommand, StateCommand};
 use crate::client::Client;
 use crate::config::{Server, Settings, StateAddress, Surroundings, credential};
 use crate::failure::{Failure, Result};
@@ -109,6 +111,11 @@ pub(crate) fn run_offline(command: &Command, printer: Printer) -> Option<Result<
 /// Runs a command.
 pub(crate) async fn run(command: Command, context: &Context) -> Result<()> {
     match command {
+        Command::Plan(args) => work::plan(args, context).await,
+        Command::Apply(args) => match args.command {
+            Some(ApplyCommand::Abort(args)) => abort::run(args, context).await,
+            None => work::apply(args, context).await,
+        },
         Command::Init(args) => init::run(args, context).await,
         Command::Config => config::run(context),
         Command::Whoami => whoami::run(context).await,
