@@ -8,14 +8,21 @@
 mod audit;
 mod browse;
 mod caller;
+mod commit;
 mod compare;
 mod documents;
 mod error;
+mod graphs;
 mod keys;
 mod lifecycle;
 mod lock;
+mod native;
 mod read;
+mod reservations;
 mod rollback;
+mod runs;
+mod scope;
+mod slice;
 mod tries;
 mod write;
 
@@ -27,14 +34,20 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 
 pub use browse::Status;
 pub use caller::Caller;
-pub use error::{EngineError, HeadFacts, Holder};
+pub use error::{Conflict, EngineError, HeadFacts, Holder};
+pub use graphs::{Provenance, StateGraph};
 pub use lock::{UnlockTarget, Unlocked};
+pub use native::{Inventory, Resolved, SliceObject, SliceObjects, Surroundings};
 pub use read::{DocumentBody, ReadDocument};
 pub use rollback::RolledBack;
+pub use runs::{RunCredential, Uploaded};
+pub use scope::Expanded;
+pub use slice::{RenderedSlice, SliceSpec, render_slice};
 pub use store::{Source, VersionRef};
 pub use write::{WriteLock, WriteReport, Written};
 
 use crate::documents::Documents;
+use crate::graphs::Graphs;
 use crate::keys::DataKeys;
 
 /// Documents above this size are large: few of them are worked on at once.
@@ -48,6 +61,7 @@ pub struct Engine(Arc<Inner>);
 pub struct Inner {
     db: Db,
     documents: Documents,
+    graphs: Graphs,
     data_keys: DataKeys,
     /// Bounds how many large documents are split and compared at the same time: the work saturates a
     /// core each, and more would only starve small requests.
@@ -70,6 +84,7 @@ impl Engine {
         Self(Arc::new(Inner {
             db,
             documents: Documents::new(),
+            graphs: Graphs::new(),
             data_keys: DataKeys::new(deployment_key),
             large_documents: Semaphore::new(cores),
         }))

@@ -4,9 +4,11 @@
 //! force-unlocks with an empty body that names nothing; every rule here follows from that
 //! (docs/http-lane.md).
 
-use protocol::{LockInfo, StateName};
+use protocol::{LockInfo, ReservationId, RunId, StateName};
 use store::{End, Lane, Lifecycle, NewReservation, Reservation, State, WorkspaceTx};
+use uuid::Uuid;
 
+use crate::reservations::end_held;
 use crate::tries::Tries;
 use crate::{Caller, Engine, EngineError, Holder, audit};
 
@@ -110,12 +112,14 @@ impl Engine {
                     .await?
                     .terraform_lock_ttl_seconds
             }
-            Lane::Admin => None,
+            Lane::Native | Lane::Admin => None,
         };
         let granted = store::insert_whole_state(
             &mut tx,
             &NewReservation {
+                id: Uuid::now_v7(),
                 state_id: state.id,
+                run_id: None,
                 lane,
                 idem_key: &info.id,
                 lease_seconds,
@@ -192,6 +196,43 @@ impl Engine {
         Ok(unlocked)
     }
 
+    /// Breaks what this names: a native reservation by its own id or that of its run, else the Terraform lock as
+    /// [`Engine::unlock`] does.
+    pub async fn force_unlock(
+        &self,
+        caller: &Caller,
+        name: &StateName,
+        target: &UnlockTarget,
+    ) -> Result<Unlocked, EngineError> {
+        if let UnlockTarget::Id(id) = target
+            && let Some(unlocked) = self.break_native(caller, name, id).await?
+        {
+            return Ok(unlocked);
+        }
+        self.unlock(caller, name, target).await
+    }
+
+    async fn break_native(
+        &self,
+        caller: &Caller,
+        name: &StateName,
+        id: &str,
+    ) -> Result<Option<Unlocked>, EngineError> {
+        let mut tx = self.begin(caller).await?;
+        let Some(state) = store::find_state(&mut tx, caller.environment(), name).await? else {
+            return Ok(None);
+        };
+        same_spelling(&state, name)?;
+        store::lock_ledger(&mut tx, state.id).await?;
+        let active = store::list_active(&mut tx, state.id).await?;
+        let Some(held) = active.iter().find(|held| is_called(held, id)) else {
+            return Ok(None);
+        };
+        let unlocked = self.end(&mut tx, caller, &state, held, true).await?;
+        tx.commit().await?;
+        Ok(Some(unlocked))
+    }
+
     /// Takes the administrative lock of a state away.
     pub async fn admin_unlock(
         &self,
@@ -232,8 +273,7 @@ impl Engine {
         } else {
             (End::Released, "released by its holder".to_owned())
         };
-        store::lock_active(tx, held.id).await?;
-        store::end_reservation(tx, state.id, held.id, end, &reason).await?;
+        end_held(tx, held, end, &reason).await?;
         let what = if by_force {
             audit::What::LockBroken {
                 lock: &broken.info,
@@ -288,17 +328,23 @@ pub(crate) async fn end_due(
     caller: &Caller,
     state: &State,
 ) -> Result<(), EngineError> {
-    let due: Vec<_> = store::list_active(tx, state.id)
-        .await?
-        .into_iter()
-        .filter(|held| held.due)
-        .collect();
+    let active = store::list_active(tx, state.id).await?;
+    end_those_due(tx, caller, state, active).await
+}
+
+/// As [`end_due`], of these reservations.
+pub(crate) async fn end_those_due(
+    tx: &mut WorkspaceTx,
+    caller: &Caller,
+    state: &State,
+    held: Vec<Reservation>,
+) -> Result<(), EngineError> {
+    let due: Vec<_> = held.into_iter().filter(|held| held.due).collect();
     if due.is_empty() || !store::may_expire(tx).await? {
         return Ok(());
     }
     for held in due {
-        store::lock_active(tx, held.id).await?;
-        store::end_reservation(tx, state.id, held.id, End::Expired, "its lease ran out").await?;
+        end_held(tx, &held, End::Expired, "its lease ran out").await?;
         audit::record(
             tx,
             caller,
@@ -333,6 +379,14 @@ pub(crate) fn is_own(held: &Reservation, caller: &Caller, id: &str) -> bool {
         && held.principal_id == caller.principal().as_str()
 }
 
+/// Whether this is the native reservation that people call so.
+fn is_called(held: &Reservation, id: &str) -> bool {
+    let run = held.run_id.map(RunId::from_uuid);
+    held.is_native()
+        && (id.parse() == Ok(ReservationId::from_uuid(held.id))
+            || run.is_some_and(|run| id.parse() == Ok(run)))
+}
+
 pub(crate) fn lock_info(held: &Reservation) -> LockInfo {
     LockInfo::from_slice(held.info.as_bytes()).unwrap_or_else(|_| LockInfo {
         id: held.idem_key.clone(),
@@ -345,6 +399,7 @@ pub(crate) fn holder(held: &Reservation) -> Holder {
     Holder {
         info: lock_info(held),
         reservation: held.id,
+        run: held.run_id,
         lane: held.lane.clone(),
         principal: held.principal_id.clone(),
         since: held.created_at,

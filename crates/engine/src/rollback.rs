@@ -106,6 +106,7 @@ impl Engine {
                 created_by: caller.display(),
                 principal_id: caller.principal().as_str(),
                 reservation: None,
+                run_id: None,
                 forced: false,
                 unlocked: false,
                 form: target.form,

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
-use crate::{PrincipalId, ReservationId, StateId, StateName, VersionId};
+use crate::{PrincipalId, ReservationId, RunId, StateId, StateName, VersionId};
 
 /// Whether a state may be read and written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -203,6 +203,12 @@ pub struct Version {
     pub forced: bool,
     /// Whether it was written without a lock.
     pub unlocked: bool,
+    /// The run that wrote it; absent for what plain Terraform wrote.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<RunId>,
+    /// The command of that run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
 }
 
 /// A page of versions, newest first.
@@ -365,4 +371,21 @@ pub struct ForceUnlockAnswer {
 pub struct UndeleteAnswer {
     /// Its id.
     pub state_id: StateId,
+}
+
+/// What a resource depends on and what depends on it. Blocks of the configuration, without keys.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct GraphNeighbours {
+    /// The version.
+    pub seq: i64,
+    /// The block.
+    pub address: String,
+    /// Its instances in the state.
+    pub instances: Vec<String>,
+    /// What it depends on.
+    pub dependencies: Vec<String>,
+    /// What depends on it.
+    pub dependents: Vec<String>,
+    /// Whether dependencies were followed to their end.
+    pub transitive: bool,
 }

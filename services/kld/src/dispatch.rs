@@ -7,7 +7,6 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Instant;
 
-use auth::Context;
 use axum::Router;
 use axum::body::{Body, HttpBody};
 use axum::extract::FromRequestParts as _;
@@ -23,7 +22,7 @@ use tracing::Instrument as _;
 use tracing::field::Empty;
 use uuid::Uuid;
 
-use crate::access::{PathParams, admit, query_holds_token};
+use crate::access::{PathParams, admit, identify, query_holds_token, record};
 use crate::body::{Activity, guard};
 use crate::error::ApiError;
 use crate::state::AppState;
@@ -35,7 +34,7 @@ pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// Where an address holds one of these, a Terraform client may be looking for its state, however it is misspelled (a
 /// doubled slash, another case, an escaped one). What matches no route is then refused as on its lane: a 404 would be "no
 /// state yet".
-const STATE_WORDS: [&str; 2] = ["states", "state-unlock"];
+const STATE_WORDS: [&str; 3] = ["states", "state-unlock", "runs"];
 
 /// Names a request in logs, audit entries and answers. Made by us: a client's own could be anything.
 #[derive(Debug, Clone)]
@@ -189,11 +188,18 @@ async fn handle(
     }
     let params = path_params(&mut parts).await;
     let route = &bound.route;
-    if let Access::Needs(action) = route.access {
-        let mut admitted = admit(app, &parts, route.lane, route.scope(), action, &params).await?;
-        admitted.context = admitted.context.in_request(request_id.0.as_str());
-        record(&admitted.context);
-        parts.extensions.insert(admitted);
+    match route.access {
+        Access::Needs(action) => {
+            let mut admitted = admit(app, &parts, route, action, &params).await?;
+            admitted.context = admitted.context.in_request(request_id.0.as_str());
+            record(&admitted.context);
+            parts.extensions.insert(admitted);
+        }
+        Access::NeedsOnNamed(action) => {
+            let undecided = identify(app, &parts).await?.asking(action, route.lane);
+            parts.extensions.insert(undecided);
+        }
+        Access::Public(_) => {}
     }
     parts.extensions.insert(params);
     parts.extensions.insert(request_id.clone());
@@ -215,18 +221,6 @@ async fn handle(
     }
 }
 
-/// Notes in the request's span where it is and with which token.
-fn record(context: &Context) {
-    let span = tracing::Span::current();
-    span.record("token.id", context.token_id().as_str());
-    if let Some(workspace) = context.workspace() {
-        span.record("workspace.id", workspace.as_str());
-    }
-    if let Some(environment) = context.environment() {
-        span.record("environment.id", environment.as_str());
-    }
-}
-
 /// The parameters that decisions are made on. An address whose percent-encoding is no UTF-8 names nothing.
 async fn path_params(parts: &mut axum::http::request::Parts) -> PathParams {
     let mut params = PathParams::default();
@@ -236,6 +230,7 @@ async fn path_params(parts: &mut axum::http::request::Parts) -> PathParams {
                 "ws" => params.workspace = Some(value.to_owned()),
                 "env" => params.environment = Some(value.to_owned()),
                 "name" => params.state = Some(value.to_owned()),
+                "run" => params.run = Some(value.to_owned()),
                 _ => {}
             }
         }

@@ -203,6 +203,7 @@ impl Attempt<'_> {
                 created_by: caller.display(),
                 principal_id: caller.principal().as_str(),
                 reservation: held.as_ref().map(|held| (held.id, held.token)),
+                run_id: None,
                 forced: base.forced,
                 unlocked: held.is_none(),
                 form: prepared.form,

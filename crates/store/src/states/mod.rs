@@ -6,26 +6,34 @@
 //! workspace.
 
 mod documents;
+mod graph_rows;
 mod identity;
 mod instances;
 mod outputs;
 mod resources;
 mod rollback;
+mod slices;
+mod sources;
 mod versions;
 
 pub use documents::{find_document, find_parts, insert_document, insert_parts};
+pub use graph_rows::{DeadRow, GraphRow, each_graph_row, rows_born_between, rows_dead_between};
 pub use identity::{
     Lifecycle, State, StateRecord, advance_head, delete_state, find_deleted, find_or_create_state,
     find_state, list_deleted, list_states, lock_state, undelete_state,
 };
 pub use instances::{
-    LiveRow, NewInstance, RowPage, close_instances, insert_instances, list_live_rows, page_of_rows,
+    LiveRow, NewInstance, RowAt, RowPage, close_instances, insert_instances, list_live_rows,
+    live_rows_at, page_of_rows,
 };
 pub use outputs::{
-    LiveOutput, NewOutput, OutputRow, close_outputs, insert_outputs, list_live_outputs, outputs_at,
+    LiveOutput, NewOutput, OutputRow, close_outputs, insert_outputs, list_live_outputs,
+    live_outputs_named, outputs_at, outputs_changed_between,
 };
 pub use resources::{ResourceRow, find_instance, list_resources};
 pub use rollback::restore_rows;
+pub use slices::{SliceRow, outputs_named, rows_in_ranges, serials_of};
+pub use sources::{RecordedSource, list_sources, record_sources, sources_in_files};
 pub use versions::{
     Form, Head, HeadRef, NewVersion, Source, Version, VersionRef, count_versions, find_head,
     find_head_at_once, find_version, insert_version, list_versions, set_document_digest,

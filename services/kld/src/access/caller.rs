@@ -106,6 +106,23 @@ pub struct StateCaller {
 }
 
 impl StateCaller {
+    /// A caller whose request was decided over what it names otherwise than in its address.
+    pub(super) fn of(
+        admitted: Admitted,
+        workspace: WorkspaceId,
+        environment: EnvironmentId,
+        name: StateName,
+    ) -> Self {
+        Self {
+            caller: EnvironmentCaller {
+                caller: Caller(admitted),
+                workspace,
+                environment,
+            },
+            name,
+        }
+    }
+
     /// The workspace.
     #[must_use]
     pub const fn workspace(&self) -> &WorkspaceId {
@@ -133,8 +150,20 @@ impl Deref for StateCaller {
     }
 }
 
+/// Somebody who may do the route's action on the run in its address.
+#[derive(Debug, Clone)]
+pub struct RunCaller(Caller);
+
+impl Deref for RunCaller {
+    type Target = Context;
+
+    fn deref(&self) -> &Context {
+        &self.0
+    }
+}
+
 /// An extractor that does not fit its route: a defect that any request to it shows.
-fn misplaced() -> ApiError {
+pub(super) fn misplaced() -> ApiError {
     #[derive(Debug, thiserror::Error)]
     #[error("the handler asks for a caller that its route's address does not name")]
     struct Misplaced;
@@ -190,5 +219,17 @@ impl<S: Sync> FromRequestParts<S> for StateCaller {
             ApiError::with_detail(Code::InvalidName, error.to_string())
         })?;
         Ok(Self { caller, name })
+    }
+}
+
+impl<S: Sync> FromRequestParts<S> for RunCaller {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        let caller = Caller::from_request_parts(parts, state).await?;
+        if caller.run().is_none() {
+            return Err(misplaced());
+        }
+        Ok(Self(caller))
     }
 }

@@ -1,7 +1,9 @@
 //! The handlers, and the route table put together from each module's rows.
 
 pub mod parameter;
+mod runs;
 pub mod service;
+mod state_engine;
 mod states;
 pub mod tenancy;
 mod terraform;
@@ -15,5 +17,7 @@ pub fn table() -> Vec<Route> {
     routes.extend(tenancy::routes());
     routes.extend(terraform::routes());
     routes.extend(states::routes());
+    routes.extend(runs::routes());
+    routes.extend(state_engine::routes());
     routes
 }

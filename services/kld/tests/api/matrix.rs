@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use axum::http::Method;
 use kld::table::{Access, Lane, Route, Scope};
 use protocol::{Code, EnvironmentId, Role, WorkspaceId};
 use serde_json::Value;
@@ -49,6 +50,12 @@ const EXPECTED: &[(&str, &str)] = &[
     ("list_states", "viewer reader writer maintainer admin"),
     ("list_deleted_states", "writer maintainer admin"),
     ("get_status", "viewer reader writer maintainer admin"),
+    ("get_capabilities", "everybody"),
+    ("resolve_state", "viewer reader writer maintainer admin"),
+    ("get_inventory", "viewer reader writer maintainer admin"),
+    ("expand_scope", "viewer reader writer maintainer admin"),
+    ("read_slice", "reader writer maintainer admin"),
+    ("get_graph", "viewer reader writer maintainer admin"),
     ("list_resources", "viewer reader writer maintainer admin"),
     ("get_resource", "viewer reader writer maintainer admin"),
     (
@@ -65,6 +72,19 @@ const EXPECTED: &[(&str, &str)] = &[
     ("release_admin_lock", "maintainer admin"),
     ("force_unlock_state", "writer maintainer admin"),
     ("undelete_state", "writer maintainer admin"),
+    ("begin_run", "reader writer maintainer admin"),
+    ("reopen_run", "reader writer maintainer admin"),
+    ("list_runs", "viewer reader writer maintainer admin"),
+    ("get_run", "viewer reader writer maintainer admin"),
+    // The runs of this test are another's, whatever the role. A maintainer may end them all the same.
+    ("renew_run", "nobody"),
+    ("extend_run", "nobody"),
+    ("finish_run", "nobody"),
+    ("abort_run", "maintainer admin"),
+    ("read_run_state", "nobody"),
+    ("write_run_state", "nobody"),
+    ("lock_run_state", "nobody"),
+    ("unlock_run_state", "nobody"),
 ];
 
 /// Where a request goes.
@@ -89,6 +109,8 @@ struct World {
     own: (WorkspaceId, EnvironmentId),
     other_environment: EnvironmentId,
     other: (WorkspaceId, EnvironmentId),
+    /// A run in each of those places.
+    runs: [String; 3],
     tokens: Vec<(Holder, String)>,
 }
 
@@ -100,7 +122,7 @@ impl World {
             ..Setup::default()
         };
         let app = TestApp::start_with(TestDatabase::create().await, setup).await;
-        let (own, other_environment, other, tokens) = {
+        let (own, other_environment, other, runs, tokens) = {
             let workspace = app.workspace("own").await;
             let environment = workspace.environment("own").await;
             let other_environment = workspace.environment("other").await;
@@ -121,6 +143,15 @@ impl World {
                 let response = request.body(body).send().await.unwrap();
                 assert!(response.status().is_success(), "{method}: {response:?}");
             }
+            let mut runs = [const { String::new() }; 3];
+            for (run, (workspace, environment, token)) in runs.iter_mut().zip([
+                (&workspace.id, &environment, &workspace.token),
+                (&workspace.id, &other_environment, &workspace.token),
+                (&foreign.id, &foreign_environment, &foreign.token),
+            ]) {
+                let state = format!("{workspace}/{environment}/of-a-run");
+                *run = begin_plan(&app, token, &state).await;
+            }
             let mut tokens = Vec::new();
             for role in Role::ALL {
                 for wide in [true, false] {
@@ -133,6 +164,7 @@ impl World {
                 (workspace.id.clone(), environment),
                 other_environment,
                 other,
+                runs,
                 tokens,
             )
         };
@@ -142,33 +174,54 @@ impl World {
             own,
             other_environment,
             other,
+            runs,
             tokens,
         }
     }
 
+    fn ids(&self, place: Place) -> (WorkspaceId, EnvironmentId) {
+        match place {
+            Place::Own => self.own.clone(),
+            Place::OtherEnvironment => (self.own.0.clone(), self.other_environment.clone()),
+            Place::OtherWorkspace => self.other.clone(),
+            Place::Nowhere => (
+                WorkspaceId::from_bytes([0xee; 6]),
+                EnvironmentId::from_bytes([0xee; 6]),
+            ),
+        }
+    }
+
+    fn run(&self, place: Place) -> &str {
+        match place {
+            Place::Own => &self.runs[0],
+            Place::OtherEnvironment => &self.runs[1],
+            Place::OtherWorkspace => &self.runs[2],
+            Place::Nowhere => "run_eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee",
+        }
+    }
+
     fn path(&self, route: &Route, place: Place) -> String {
-        let nowhere = (
-            WorkspaceId::from_bytes([0xee; 6]),
-            EnvironmentId::from_bytes([0xee; 6]),
-        );
-        let (workspace, environment) = match place {
-            Place::Own => (&self.own.0, &self.own.1),
-            Place::OtherEnvironment => (&self.own.0, &self.other_environment),
-            Place::OtherWorkspace => (&self.other.0, &self.other.1),
-            Place::Nowhere => (&nowhere.0, &nowhere.1),
-        };
+        let (workspace, environment) = self.ids(place);
         let path = route
             .path
             .replace("{ws}", workspace.as_str())
             .replace("{env}", environment.as_str())
             .replace("{name}", "some-state")
+            .replace("{run}", self.run(place))
             .replace("{principal}", "pr_eeeeeeeeeeee")
             .replace("{token_id}", "eeeeeeeeeeee");
+        let query = match route.scope() {
+            Scope::Named if route.method == Method::GET => {
+                format!("?state={workspace}/{environment}/some-state")
+            }
+            _ => String::new(),
+        };
         // Whatever else an address names, nothing is there.
         path.split('/')
             .map(|part| if part.starts_with('{') { "1" } else { part })
             .collect::<Vec<_>>()
             .join("/")
+            + &query
     }
 
     /// Sends the request of a route and gives status, everything in the answer that may be compared, and the cost in
@@ -180,7 +233,12 @@ impl World {
             request = request.bearer_auth(token);
         }
         if !matches!(route.method.as_str(), "GET" | "HEAD") {
-            request = request.json(&serde_json::json!({}));
+            let mut body = serde_json::json!({});
+            if route.scope() == Scope::Named {
+                let (workspace, environment) = self.ids(place);
+                body["state"] = format!("{workspace}/{environment}/some-state").into();
+            }
+            request = request.json(&body);
         }
         let before = self.wire.statements();
         let response = request.send().await.unwrap();
@@ -206,6 +264,24 @@ impl World {
             statements,
         }
     }
+}
+
+/// Begins a run that only plans, and gives its id.
+async fn begin_plan(app: &TestApp, token: &str, state: &str) -> String {
+    let block = "terraform_data.x";
+    let request = app.request("POST", "/v1/runs").bearer_auth(token);
+    let request = request.json(&serde_json::json!({
+        "state": state, "kind": "plan", "key": "k", "command": "kl plan", "who": "ann@laptop",
+        "scope": {
+            "write": [block],
+            "configuration": { "nodes": [{ "address": block, "repetition": "single" }], "calls": [] },
+        },
+    }));
+    let response = request.send().await.unwrap();
+    let status = response.status();
+    let run: Value = response.json().await.unwrap();
+    assert!(status.is_success(), "{run}");
+    run["id"].as_str().unwrap().to_owned()
 }
 
 #[derive(Debug)]
@@ -241,7 +317,7 @@ fn expected_code(route: &Route, who: &str, holder: Holder, place: Place) -> Opti
             Place::Own | Place::OtherEnvironment => Some(Code::Forbidden),
             Place::OtherWorkspace | Place::Nowhere => Some(hidden),
         },
-        Scope::Environment => match place {
+        Scope::Environment | Scope::Named | Scope::Run => match place {
             Place::OtherEnvironment if !holder.wide => Some(hidden),
             Place::Own | Place::OtherEnvironment if role_may => None,
             Place::Own | Place::OtherEnvironment => Some(Code::Forbidden),
@@ -323,7 +399,10 @@ async fn without_a_login_every_route_says_401() {
 async fn absent_and_foreign_are_the_same_answer_at_the_same_cost() {
     let world = World::make().await;
     for route in kld::routes::table() {
-        if !matches!(route.scope(), Scope::Workspace | Scope::Environment) {
+        if !matches!(
+            route.scope(),
+            Scope::Workspace | Scope::Environment | Scope::Named | Scope::Run
+        ) {
             continue;
         }
         for (holder, token) in &world.tokens {
@@ -360,7 +439,7 @@ async fn operators_get_what_is_theirs_and_see_nothing_inside() {
             matches!(*who, "public" | "everybody" | "operator") || route.name == "get_workspace";
         match route.scope() {
             _ if theirs => assert!(!matches!(answer.status, 401 | 403 | 404), "{context}"),
-            Scope::Environment if route.lane == Lane::Api => {
+            Scope::Environment | Scope::Named if route.lane == Lane::Api => {
                 assert!(answer.is(Code::NotFound), "{context}");
             }
             _ => assert!(answer.is(Code::Forbidden), "{context}"),

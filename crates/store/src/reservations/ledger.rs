@@ -1,12 +1,10 @@
-//! The ledger of reservations: rows that say who holds what of a state.
-//!
-//! Lock order, always: lock head, reservation, state, instances. Each is taken by a statement of its
-//! own, so that what follows sees everything that was committed during the wait.
+//! Who holds a state: heads, and reservations as they are found, granted, kept alive and ended.
 
 use chrono::{DateTime, Utc};
 use protocol::{EnvironmentId, StateName};
 use uuid::Uuid;
 
+use super::nodes;
 use crate::{Error, WorkspaceTx};
 
 /// How long a reservation may outlive its expiry before another may end it: covers a renewal that is on
@@ -16,6 +14,7 @@ pub const LOCK_DELAY_SECONDS: i64 = 15;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lane {
     Terraform,
+    Native,
     Admin,
 }
 
@@ -23,6 +22,7 @@ impl Lane {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Terraform => "terraform",
+            Self::Native => "native",
             Self::Admin => "admin",
         }
     }
@@ -51,10 +51,13 @@ impl End {
 pub struct Reservation {
     pub id: Uuid,
     pub state_id: Uuid,
+    pub run_id: Option<Uuid>,
     pub lane: String,
     pub idem_key: String,
     pub token: i64,
+    pub incarnation: i64,
     pub status: String,
+    pub lease_seconds: Option<i64>,
     pub expires_at: Option<DateTime<Utc>>,
     pub base_seq: i64,
     pub end_reason: Option<String>,
@@ -63,6 +66,8 @@ pub struct Reservation {
     pub principal_id: String,
     pub created_at: DateTime<Utc>,
     pub last_active_at: DateTime<Utc>,
+    /// When the holder began to change real infrastructure.
+    pub began_at: Option<DateTime<Utc>>,
     /// Whether its lease and the lock delay have run out by the database's clock.
     pub due: bool,
 }
@@ -71,12 +76,18 @@ impl Reservation {
     pub fn is_active(&self) -> bool {
         self.status == "active"
     }
+
+    pub fn is_native(&self) -> bool {
+        self.lane == Lane::Native.as_str()
+    }
 }
 
 /// What a grant records.
 #[derive(Debug, Clone)]
 pub struct NewReservation<'a> {
+    pub id: Uuid,
     pub state_id: Uuid,
+    pub run_id: Option<Uuid>,
     pub lane: Lane,
     pub idem_key: &'a str,
     pub lease_seconds: Option<i64>,
@@ -107,8 +118,8 @@ pub async fn list_active(tx: &mut WorkspaceTx, state_id: Uuid) -> Result<Vec<Res
     let rows = sqlx::query_as!(
         Reservation,
         r#"
-            SELECT id, state_id, lane, idem_key, token, status, expires_at, base_seq, end_reason, info,
-                   principal_id, created_at, last_active_at,
+            SELECT id, state_id, run_id, lane, idem_key, token, incarnation, status, lease_seconds, expires_at,
+                   base_seq, end_reason, info, principal_id, created_at, last_active_at, began_at,
                    coalesce(expires_at + make_interval(secs => $3::bigint::double precision)
                        < clock_timestamp(), false) AS "due!"
             FROM reservations
@@ -133,8 +144,8 @@ pub async fn find_by_key(
     let row = sqlx::query_as!(
         Reservation,
         r#"
-            SELECT id, state_id, lane, idem_key, token, status, expires_at, base_seq, end_reason, info,
-                   principal_id, created_at, last_active_at, false AS "due!"
+            SELECT id, state_id, run_id, lane, idem_key, token, incarnation, status, lease_seconds, expires_at,
+                   base_seq, end_reason, info, principal_id, created_at, last_active_at, began_at, false AS "due!"
             FROM reservations
             WHERE workspace_id = $1 AND state_id = $2 AND idem_key = $3
         "#,
@@ -159,8 +170,9 @@ pub async fn find_ended_by_name(
     let row = sqlx::query_as!(
         Reservation,
         r#"
-            SELECT r.id, r.state_id, r.lane, r.idem_key, r.token, r.status, r.expires_at, r.base_seq, r.end_reason,
-                   r.info, r.principal_id, r.created_at, r.last_active_at, false AS "due!"
+            SELECT r.id, r.state_id, r.run_id, r.lane, r.idem_key, r.token, r.incarnation, r.status,
+                   r.lease_seconds, r.expires_at, r.base_seq, r.end_reason, r.info, r.principal_id, r.created_at,
+                   r.last_active_at, r.began_at, false AS "due!"
             FROM reservations r
             JOIN states s ON s.workspace_id = r.workspace_id AND s.id = r.state_id
             WHERE r.workspace_id = $1 AND r.idem_key = $4 AND r.lane = 'terraform' AND r.status <> 'active'
@@ -183,8 +195,8 @@ pub async fn lock_active(tx: &mut WorkspaceTx, id: Uuid) -> Result<Option<Reserv
     let row = sqlx::query_as!(
         Reservation,
         r#"
-            SELECT id, state_id, lane, idem_key, token, status, expires_at, base_seq, end_reason, info,
-                   principal_id, created_at, last_active_at, false AS "due!"
+            SELECT id, state_id, run_id, lane, idem_key, token, incarnation, status, lease_seconds, expires_at,
+                   base_seq, end_reason, info, principal_id, created_at, last_active_at, began_at, false AS "due!"
             FROM reservations
             WHERE workspace_id = $1 AND id = $2 AND status = 'active'
             FOR UPDATE
@@ -202,7 +214,22 @@ pub async fn insert_whole_state(
     tx: &mut WorkspaceTx,
     new: &NewReservation<'_>,
 ) -> Result<Reservation, Error> {
-    let id = Uuid::now_v7();
+    let granted = insert_reservation(tx, new).await?;
+    sqlx::query!(
+        "INSERT INTO claims (workspace_id, reservation_id, path, mode) VALUES ($1, $2, '{}', 'write')",
+        tx.workspace().as_str(),
+        granted.id,
+    )
+    .execute(&mut **tx)
+    .await?;
+    Ok(granted)
+}
+
+/// Draws the next token and grants a reservation under it, as yet without claims.
+pub(super) async fn insert_reservation(
+    tx: &mut WorkspaceTx,
+    new: &NewReservation<'_>,
+) -> Result<Reservation, Error> {
     let row = sqlx::query_as!(
         Reservation,
         r#"
@@ -214,16 +241,16 @@ pub async fn insert_whole_state(
             )
             INSERT INTO reservations (
                 workspace_id, id, state_id, lane, idem_key, token, incarnation, lease_seconds,
-                expires_at, base_seq, granted_gen, info, principal_id
+                expires_at, base_seq, granted_gen, info, principal_id, run_id
             )
             SELECT $1, $2, $3, $4, $5, head.token, s.incarnation, $6::bigint,
-                   clock_timestamp() + make_interval(secs => $6::bigint::double precision), $7, head.gen, $8, $9
+                   clock_timestamp() + make_interval(secs => $6::bigint::double precision), $7, head.gen, $8, $9, $10
             FROM head, lock_service s
-            RETURNING id, state_id, lane, idem_key, token, status, expires_at, base_seq, end_reason, info,
-                      principal_id, created_at, last_active_at, false AS "due!"
+            RETURNING id, state_id, run_id, lane, idem_key, token, incarnation, status, lease_seconds, expires_at,
+                      base_seq, end_reason, info, principal_id, created_at, last_active_at, began_at, false AS "due!"
         "#,
         tx.workspace().as_str(),
-        id,
+        new.id,
         new.state_id,
         new.lane.as_str(),
         new.idem_key,
@@ -231,15 +258,9 @@ pub async fn insert_whole_state(
         new.base_seq,
         new.info,
         new.principal_id,
+        new.run_id,
     )
     .fetch_one(&mut **tx)
-    .await?;
-    sqlx::query!(
-        "INSERT INTO claims (workspace_id, reservation_id, path, mode) VALUES ($1, $2, '{}', 'write')",
-        tx.workspace().as_str(),
-        id,
-    )
-    .execute(&mut **tx)
     .await?;
     Ok(row)
 }
@@ -274,7 +295,83 @@ pub async fn end_reservation(
     .execute(&mut **tx)
     .await?
     .rows_affected();
+    nodes::delete_nodes(tx, id).await?;
     Ok(ended == 1)
+}
+
+/// The reservation of this id, active or ended.
+pub async fn find_reservation(
+    tx: &mut WorkspaceTx,
+    id: Uuid,
+) -> Result<Option<Reservation>, Error> {
+    let row = sqlx::query_as!(
+        Reservation,
+        r#"
+            SELECT id, state_id, run_id, lane, idem_key, token, incarnation, status, lease_seconds, expires_at,
+                   base_seq, end_reason, info, principal_id, created_at, last_active_at, began_at,
+                   coalesce(expires_at + make_interval(secs => $3::bigint::double precision)
+                       < clock_timestamp(), false) AS "due!"
+            FROM reservations
+            WHERE workspace_id = $1 AND id = $2
+        "#,
+        tx.workspace().as_str(),
+        id,
+        LOCK_DELAY_SECONDS,
+    )
+    .fetch_optional(&mut **tx)
+    .await?;
+    Ok(row)
+}
+
+/// Starts the lease anew, also of a reservation that is due: it ends only when somebody ends it. `None` when it has ended,
+/// or is not the one of this token.
+pub async fn renew_reservation(
+    tx: &mut WorkspaceTx,
+    id: Uuid,
+    token: i64,
+) -> Result<Option<DateTime<Utc>>, Error> {
+    let expires_at = sqlx::query_scalar!(
+        r#"
+            UPDATE reservations r
+            SET last_active_at = clock_timestamp(),
+                expires_at = clock_timestamp() + make_interval(secs => lease_seconds::double precision)
+            FROM lock_service s
+            WHERE r.workspace_id = $1 AND r.id = $2 AND r.token = $3 AND r.incarnation = s.incarnation
+              AND r.status = 'active' AND r.lease_seconds IS NOT NULL
+            RETURNING r.expires_at AS "expires_at!"
+        "#,
+        tx.workspace().as_str(),
+        id,
+        token,
+    )
+    .fetch_optional(&mut **tx)
+    .await?;
+    Ok(expires_at)
+}
+
+/// Notes that the holder of an active reservation begins to change real infrastructure.
+pub async fn record_beginning(tx: &mut WorkspaceTx, id: Uuid) -> Result<(), Error> {
+    sqlx::query!(
+        r#"
+            UPDATE reservations
+            SET began_at = clock_timestamp()
+            WHERE workspace_id = $1 AND id = $2 AND status = 'active' AND began_at IS NULL
+        "#,
+        tx.workspace().as_str(),
+        id,
+    )
+    .execute(&mut **tx)
+    .await?;
+    Ok(())
+}
+
+/// The incarnation of the database: another one means that it was restored from a backup since.
+pub async fn incarnation(tx: &mut WorkspaceTx) -> Result<i64, Error> {
+    let incarnation =
+        sqlx::query_scalar!(r#"SELECT incarnation::bigint AS "incarnation!" FROM lock_service"#)
+            .fetch_one(&mut **tx)
+            .await?;
+    Ok(incarnation)
 }
 
 /// Records that the holder acted: its base moves to what it wrote, and its lease, if it has one, starts
@@ -310,94 +407,4 @@ pub async fn may_expire(tx: &mut WorkspaceTx) -> Result<bool, Error> {
     .fetch_one(&mut **tx)
     .await?;
     Ok(may)
-}
-
-/// Stores a body that came too late, before it is refused. The same body is stored once.
-#[derive(Debug, Clone)]
-pub struct KeptResult<'a> {
-    pub state_id: Uuid,
-    pub reservation_id: Uuid,
-    pub base_seq: i64,
-    pub digest: &'a [u8],
-    /// Compressed and sealed.
-    pub packed: &'a [u8],
-    pub byte_size: i64,
-    pub kept_by: &'a str,
-}
-
-pub async fn keep_result(tx: &mut WorkspaceTx, kept: &KeptResult<'_>) -> Result<(), Error> {
-    sqlx::query!(
-        r#"
-            INSERT INTO kept_results (
-                workspace_id, id, state_id, reservation_id, base_seq, digest, body, byte_size, kept_by
-            )
-            VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
-            ON CONFLICT (workspace_id, reservation_id, digest) DO NOTHING
-        "#,
-        tx.workspace().as_str(),
-        Uuid::now_v7(),
-        kept.state_id,
-        kept.reservation_id,
-        kept.base_seq,
-        kept.digest,
-        kept.packed,
-        kept.byte_size,
-        kept.kept_by,
-    )
-    .execute(&mut **tx)
-    .await?;
-    Ok(())
-}
-
-/// A kept result, without its body.
-#[derive(Debug, Clone)]
-pub struct KeptRecord {
-    pub id: Uuid,
-    pub lock_id: String,
-    pub base_seq: i64,
-    pub byte_size: i64,
-    pub kept_at: DateTime<Utc>,
-    pub kept_by: String,
-    pub settled_at: Option<DateTime<Utc>>,
-}
-
-/// What is kept of a state, newest first.
-pub async fn list_kept(tx: &mut WorkspaceTx, state_id: Uuid) -> Result<Vec<KeptRecord>, Error> {
-    let rows = sqlx::query_as!(
-        KeptRecord,
-        r#"
-            SELECT k.id, r.idem_key AS lock_id, k.base_seq, k.byte_size, k.kept_at, k.kept_by, k.settled_at
-            FROM kept_results k
-            JOIN reservations r ON r.workspace_id = k.workspace_id AND r.id = k.reservation_id
-            WHERE k.workspace_id = $1 AND k.state_id = $2
-            ORDER BY k.id DESC
-            LIMIT 100
-        "#,
-        tx.workspace().as_str(),
-        state_id,
-    )
-    .fetch_all(&mut **tx)
-    .await?;
-    Ok(rows)
-}
-
-/// The packed body of a kept result with its base and plain size.
-pub async fn find_kept(
-    tx: &mut WorkspaceTx,
-    state_id: Uuid,
-    id: Uuid,
-) -> Result<Option<(Vec<u8>, i64, i64)>, Error> {
-    let row = sqlx::query!(
-        r#"
-            SELECT body, base_seq, byte_size
-            FROM kept_results
-            WHERE workspace_id = $1 AND state_id = $2 AND id = $3
-        "#,
-        tx.workspace().as_str(),
-        state_id,
-        id,
-    )
-    .fetch_optional(&mut **tx)
-    .await?;
-    Ok(row.map(|row| (row.body, row.base_seq, row.byte_size)))
 }
