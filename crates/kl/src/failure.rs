@@ -91,6 +91,7 @@ impl Failure {
         self.kind == Kind::Changes
     }
 
+    #[cfg(test)]
     pub(crate) fn kind(&self) -> Kind {
         self.kind
     }

@@ -6,6 +6,7 @@ mod audit;
 mod completions;
 mod config;
 mod environments;
+mod graph;
 mod history;
 mod import;
 mod init;
@@ -15,6 +16,7 @@ mod pages;
 mod pull;
 mod reference;
 mod rollback;
+mod runs;
 mod show;
 mod status;
 mod tokens;
@@ -22,6 +24,7 @@ mod undelete;
 mod unlock;
 mod version_ref;
 mod whoami;
+mod why;
 mod work;
 
 use chrono::{DateTime, Utc};
@@ -116,6 +119,9 @@ pub(crate) async fn run(command: Command, context: &Context) -> Result<()> {
             Some(ApplyCommand::Abort(args)) => abort::run(args, context).await,
             None => work::apply(args, context).await,
         },
+        Command::Run(command) => runs::run(command, context).await,
+        Command::Why(args) => why::run(args, context).await,
+        Command::Graph(args) => graph::run(args, context).await,
         Command::Init(args) => init::run(args, context).await,
         Command::Config => config::run(context),
         Command::Whoami => whoami::run(context).await,

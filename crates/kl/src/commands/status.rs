@@ -1,8 +1,10 @@
 //! `kl status`: a state's newest version, and who holds it.
 
+use protocol::runs::Run;
 use protocol::states::{KeptResult, LockHolder, LockLane, StateLifecycle, StateStatus, Version};
+use serde::Serialize;
 
-use super::Context;
+use super::{Context, why};
 use crate::config::StateAddress;
 use crate::failure::{Failure, Result};
 use crate::output::table::Table;
@@ -15,9 +17,18 @@ pub(super) async fn run(context: &Context) -> Result<()> {
         .get_state_status(&state)
         .await
         .map_err(|error| unreadable(error.into(), &state))?;
+    let runs = why::under_way(&client, &state).await?;
+    let view = View { status, runs };
     context
         .printer
-        .result(&status, || text(&status, &state, context))
+        .result(&view, || text(&view, &state, context))
+}
+
+#[derive(Serialize)]
+struct View {
+    #[serde(flatten)]
+    status: StateStatus,
+    runs: Vec<Run>,
 }
 
 /// Says which state a request was about.
@@ -25,7 +36,8 @@ pub(super) fn unreadable(failure: Failure, state: &StateAddress) -> Failure {
     failure.context(format!("could not read state `{}`", state.state))
 }
 
-fn text(status: &StateStatus, state: &StateAddress, context: &Context) -> String {
+fn text(view: &View, state: &StateAddress, context: &Context) -> String {
+    let status = &view.status;
     let mut table = Table::without_headings();
     table.pair("state", format!("{} in {}", status.name, state.environment));
     if let Some(lifecycle) = unusual(status.lifecycle) {
@@ -46,7 +58,17 @@ fn text(status: &StateStatus, state: &StateAddress, context: &Context) -> String
     for kept in status.kept.iter().filter(|kept| !kept.settled) {
         table.pair("kept", kept_result(kept, context));
     }
-    table.finish()
+    let mut text = table.finish();
+    for run in &view.runs {
+        text.push_str(&why::described(run, context));
+        for unsettled in &run.unsettled {
+            text.push_str(&format!(
+                "  {} is unsettled: {}\n",
+                unsettled.address, unsettled.reason
+            ));
+        }
+    }
+    text
 }
 
 fn version_rows(table: &mut Table, head: &Version, count: i64, context: &Context) {

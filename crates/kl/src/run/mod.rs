@@ -9,7 +9,7 @@ mod intent;
 mod lease;
 mod signals;
 
-pub(crate) use self::begin::{Begun, Refused, begin, reopen};
+pub(crate) use self::begin::{Begun, begin, reopen};
 pub(crate) use self::intent::{announce, doubts, outcome};
 pub(crate) use self::lease::Lease;
 pub(crate) use self::signals::Interrupts;

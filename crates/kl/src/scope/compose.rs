@@ -79,7 +79,7 @@ pub(crate) fn compose(
         configuration: Some(relevant(configuration, selected, operation)),
         files: selected.files.iter().map(ToString::to_string).collect(),
         declared,
-        sources: sources(configuration, &selection.write.addresses),
+        sources: sources(configuration, &selection.closure),
     };
     Ok(Scope { request, notes })
 }
@@ -331,10 +331,11 @@ fn repetition(repetition: Option<Repetition>) -> ScopeRepetition {
     }
 }
 
-/// The file that each block of the write set is recorded with: the one it stands in, and for what
-/// stands in a module the one that has the outermost call, so that deleting the call is seen.
-fn sources(configuration: &Configuration, write: &BTreeSet<ConfigAddress>) -> Vec<AddressSource> {
-    write
+/// The file that each block is recorded with if the run writes it: the one it stands in, and for
+/// what stands in a module the one that has the outermost call, so that deleting the call is seen.
+/// What the write set needs is among them: the run creates what is not deployed yet.
+fn sources(configuration: &Configuration, blocks: &BTreeSet<ConfigAddress>) -> Vec<AddressSource> {
+    blocks
         .iter()
         .filter(|address| address.mode == Mode::Managed)
         .filter_map(|address| {

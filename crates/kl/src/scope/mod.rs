@@ -12,7 +12,7 @@ mod problems;
 mod selectors;
 mod targets;
 
-pub(crate) use self::compose::{Known, Scope, compose};
+pub(crate) use self::compose::{Known, compose};
 pub(crate) use self::cover::{covers, parse_target};
 pub(crate) use self::problems::refuse_unparsed;
 pub(crate) use self::selectors::{Asked, Selected, select};

@@ -23,6 +23,9 @@ use crate::secret::Secret;
 const RETRY_MAX: u32 = 60;
 const RETRY_WAIT_MAX_SECONDS: u32 = 5;
 
+/// How its name begins.
+const PREFIX: &str = "kl-run-";
+
 /// Where Terraform is to find its state.
 #[derive(Debug, Clone)]
 pub(crate) struct Redirection {
@@ -64,7 +67,7 @@ impl DataDir {
     ) -> Result<Self> {
         let users = root.join(users);
         let directory = tempfile::Builder::new()
-            .prefix("kl-run-")
+            .prefix(PREFIX)
             .permissions(Permissions::from_mode(0o700))
             .tempdir()
             .map_err(|error| {
@@ -103,6 +106,11 @@ impl DataDir {
 
     pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.path().join(name)
+    }
+
+    /// Keeps the directory when the value goes; [`remove_left`] takes it away later.
+    pub(crate) fn leave(self) -> PathBuf {
+        self.directory.keep()
     }
 
     /// Whether Terraform can work with it as it is.
@@ -150,6 +158,16 @@ impl DataDir {
         }
         private(&self.file("backend.hcl"), text.as_bytes())
     }
+}
+
+/// Removes a data directory that was left behind. Anything else is not touched.
+pub(crate) fn remove_left(path: &Path) -> std::io::Result<bool> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    if !name.starts_with(PREFIX) || !path.join("backend.hcl").exists() {
+        return Ok(false);
+    }
+    fs::remove_dir_all(path)?;
+    Ok(true)
 }
 
 /// Every attribute of the http backend. TLS ones are the user's own, the rest leads to `to`.

@@ -13,6 +13,6 @@ mod variables;
 
 pub(crate) use self::backend::require_http;
 pub(crate) use self::binary::Binary;
-pub(crate) use self::data_dir::{DataDir, Redirection};
+pub(crate) use self::data_dir::{DataDir, Redirection, remove_left};
 pub(crate) use self::process::{Ended, Stop, Terraform};
 pub(crate) use self::variables::{Variables, ask_missing};

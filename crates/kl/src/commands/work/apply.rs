@@ -26,6 +26,7 @@ pub(in crate::commands) async fn run(args: ApplyArgs, context: &Context) -> Resu
         terraform: &args.terraform,
         command: "kl apply",
         kind: RunKind::Apply,
+        runs_terraform: true,
     };
     let prepared = Prepared::new(to, context).await?;
     let choice = choose(&prepared, None).await?;

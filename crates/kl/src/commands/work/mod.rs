@@ -17,4 +17,6 @@ mod trusted;
 pub(super) use self::apply::run as apply;
 pub(super) use self::lane::{Choice, Lane, choose};
 pub(super) use self::plan::run as plan;
-pub(super) use self::prepare::{Prepared, ToPrepare};
+pub(super) use self::prepare::{Prepared, ToPrepare, load};
+pub(super) use self::terraform::Workshop;
+pub(super) use self::trusted::{finish, reason, to_run};

@@ -22,6 +22,7 @@ pub(in crate::commands) async fn run(args: PlanArgs, context: &Context) -> Resul
         terraform: &args.terraform,
         command: "kl plan",
         kind: RunKind::Plan,
+        runs_terraform: true,
     };
     let prepared = Prepared::new(to, context).await?;
     let choice = choose(&prepared, None).await?;

@@ -23,6 +23,8 @@ pub(in crate::commands) struct ToPrepare<'a> {
     /// `kl plan` or the like.
     pub(in crate::commands) command: &'a str,
     pub(in crate::commands) kind: RunKind,
+    /// Whether kl runs Terraform itself, and so has to know all variables.
+    pub(in crate::commands) runs_terraform: bool,
 }
 
 pub(in crate::commands) struct Prepared<'a> {
@@ -67,11 +69,14 @@ impl<'a> Prepared<'a> {
             .map_err(|_| Failure::failed("the program's version could not be read"))??;
         refuse_unparsed(&configuration)?;
         require_http(directory, &state)?;
-        let variables = ask_missing(
-            &configuration,
-            to.terraform.variables(),
-            &context.surroundings,
-        )?;
+        let variables = match to.runs_terraform {
+            true => ask_missing(
+                &configuration,
+                to.terraform.variables(),
+                &context.surroundings,
+            )?,
+            false => Variables::default(),
+        };
         Ok(Self {
             client,
             state,
@@ -82,7 +87,7 @@ impl<'a> Prepared<'a> {
             asked: to.scope.asked(),
             terraform: to.terraform,
             kind: to.kind,
-            command: format!("{}{}", to.command, to.scope.words()),
+            command: on_one_line(format!("{}{}", to.command, to.scope.words())),
             fallback: to.scope.fallback.unwrap_or(context.settings.fallback.value),
             wait: to.scope.wait.unwrap_or(context.settings.wait.value),
             context,
@@ -91,6 +96,19 @@ impl<'a> Prepared<'a> {
 
     pub(in crate::commands) fn directory(&self) -> &Path {
         &self.context.surroundings.directory
+    }
+}
+
+/// As the server takes it: at most 200 characters, none of them a control.
+pub(super) fn on_one_line(text: String) -> String {
+    const LONGEST: usize = 200;
+    let text: String = text
+        .chars()
+        .map(|one| if one.is_control() { ' ' } else { one })
+        .collect();
+    match text.chars().count() {
+        0..=LONGEST => text,
+        _ => text.chars().take(LONGEST - 1).chain(['…']).collect(),
     }
 }
 

@@ -6,7 +6,7 @@ use protocol::runs::{ReopenRun, RunKind};
 
 use super::apply::{end, not_applied};
 use super::plan::digest_of;
-use super::prepare::{Prepared, ToPrepare};
+use super::prepare::{Prepared, ToPrepare, on_one_line};
 use super::report::Report;
 use super::terraform::Workshop;
 use super::trusted;
@@ -29,16 +29,17 @@ pub(super) async fn run(plan: &Path, args: &ApplyArgs, context: &Context) -> Res
         terraform: &args.terraform,
         command: "kl apply",
         kind: RunKind::Apply,
+        runs_terraform: true,
     };
     let prepared = Prepared::new(to, context).await?;
     let request = ReopenRun {
         state: prepared.state.path(),
         plan_sha256: sha256,
         key: uuid::Uuid::new_v4().to_string(),
-        command: format!(
+        command: on_one_line(format!(
             "kl apply {}",
             plan.file_name().unwrap_or_default().to_string_lossy()
-        ),
+        )),
         who: context.surroundings.who(),
         lease_seconds: None,
         wait_seconds: 0,

@@ -10,7 +10,7 @@ use crate::plan::Plan;
 use crate::terraform::{DataDir, Ended, Redirection, Terraform};
 
 /// Terraform with a data directory of its own.
-pub(super) struct Workshop<'a> {
+pub(in crate::commands) struct Workshop<'a> {
     prepared: &'a Prepared<'a>,
     data: DataDir,
 }
@@ -26,7 +26,7 @@ pub(super) struct Made {
 }
 
 impl<'a> Workshop<'a> {
-    pub(super) fn open(prepared: &'a Prepared<'a>, to: &Redirection) -> Result<Self> {
+    pub(in crate::commands) fn open(prepared: &'a Prepared<'a>, to: &Redirection) -> Result<Self> {
         let surroundings = &prepared.context.surroundings;
         let data = DataDir::create(
             &surroundings.directory,
@@ -35,6 +35,14 @@ impl<'a> Workshop<'a> {
             to,
         )?;
         Ok(Self { prepared, data })
+    }
+
+    /// Makes the data directory ready for another program, and leaves it behind.
+    pub(in crate::commands) async fn leave(mut self) -> Result<PathBuf> {
+        if !self.data.is_ready() {
+            self.initialise().await?;
+        }
+        Ok(self.data.leave())
     }
 
     /// Plans, and reads what was planned.
