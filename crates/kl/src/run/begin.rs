@@ -114,7 +114,7 @@ impl Queue {
             let failure = Failure::from(error);
             return Err(match text.is_empty() {
                 true => failure,
-                false => Failure::message(Kind::Held, text)
+                false => Failure::message(Kind::Held, format!("the scope is busy: {text}"))
                     .hint("`--wait 10m` waits for it; `kl status` shows who holds what"),
             });
         }
@@ -152,8 +152,13 @@ fn in_front(waiting: &Waiting) -> String {
 }
 
 fn holder(conflict: &ReservationConflict) -> String {
-    let mut text = format!("{}, whose `{}` holds {}", conflict.who, conflict.command, conflict.address);
-    text.push_str(&format!(" since {}", stamp(conflict.since)));
+    let mut text = format!(
+        "{} holds {} since {} with `{}`",
+        conflict.who,
+        conflict.address,
+        stamp(conflict.since),
+        conflict.command
+    );
     if let Some(run) = &conflict.run {
         text.push_str(&format!(" ({run})"));
     }
