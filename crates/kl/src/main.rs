@@ -85,14 +85,14 @@ fn run(cli: Cli, printer: Printer) -> Result<()> {
     if cli.global.has_token() {
         return Err(token_on_command_line());
     }
-    if let Some(outcome) = commands::run_offline(&cli.command, printer) {
-        return outcome;
-    }
     if let Some(directory) = &cli.global.chdir {
         std::env::set_current_dir(directory).map_err(|error| {
             Failure::new(Kind::Usage, error)
                 .context(format!("could not change to {}", directory.display()))
         })?;
+    }
+    if let Some(outcome) = commands::run_offline(&cli.command, printer) {
+        return outcome;
     }
     let surroundings = Surroundings::of_this_process()?;
     let argument = cli.command.state_argument();

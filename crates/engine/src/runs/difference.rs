@@ -161,12 +161,12 @@ fn only_lost_unknown(old: &Instance<'_>, new: &Instance<'_>) -> bool {
     let (Some(old), Some(new)) = (members(&old.body), members(&new.body)) else {
         return false;
     };
-    let stays = |(name, value): (&String, &Box<RawValue>)| match new.get(name) {
+    let nothing_new = new.keys().all(|name| old.contains_key(name));
+    let rest_stays = old.iter().all(|(name, value)| match new.get(name) {
         Some(now) => now.get() == value.get(),
         None => !KNOWN.contains(&name.as_str()),
-    };
-    let nothing_new = new.keys().all(|name| old.contains_key(name));
-    nothing_new && new.len() < old.len() && old.iter().all(stays)
+    });
+    nothing_new && rest_stays && new.len() < old.len()
 }
 
 fn members(body: &[u8]) -> Option<BTreeMap<String, Box<RawValue>>> {

@@ -4,6 +4,7 @@
 //! Words and habits are Terraform's: single-dash long flags (`-json`) are accepted too, see
 //! [`argv`]. To add a command: a variant here, a module in `commands`, a line in `run`.
 
+mod archive;
 pub(crate) mod argv;
 mod state;
 mod tenancy;
@@ -14,6 +15,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use protocol::{EnvironmentId, StateName, WorkspaceId};
 
+pub(crate) use self::archive::{ArchiveCommand, DiffArgs, ExtractArgs, FileArgs, VerifyArgs};
 pub(crate) use self::state::{
     HistoryArgs, ImportCommand, InitArgs, ListArgs, PullArgs, RollbackArgs, ShowArgs, SnapshotArgs,
     StateArgs, StateCommand, UndeleteArgs, UnlockArgs,
@@ -205,6 +207,9 @@ way, the newest first.")]
     /// Bring a state in.
     #[command(subcommand)]
     Import(ImportCommand),
+    /// Archive files: verify, show, extract, compare. Needs no server.
+    #[command(subcommand)]
+    Archive(ArchiveCommand),
     /// Make an old version current again; a preview unless --apply is given.
     Rollback(RollbackArgs),
     /// Break a lock that somebody left behind.

@@ -2,6 +2,7 @@
 
 mod abort;
 mod addresses;
+mod archive;
 mod audit;
 mod completions;
 mod config;
@@ -107,6 +108,7 @@ pub(crate) fn run_offline(command: &Command, printer: Printer) -> Option<Result<
         Command::Completions { shell } => Some(completions::run(*shell, printer)),
         Command::Version => Some(completions::version(printer)),
         Command::Reference => Some(reference::run(printer)),
+        Command::Archive(command) => Some(archive::run(command, printer)),
         _ => None,
     }
 }
@@ -145,8 +147,9 @@ pub(crate) async fn run(command: Command, context: &Context) -> Result<()> {
         Command::Member(command) => members::run(command, context).await,
         Command::Audit(args) => audit::run(args, context).await,
         Command::Undelete(args) => undelete::run(args, context).await,
-        Command::Completions { .. } | Command::Version | Command::Reference => {
-            Err(Failure::usage("this command takes no settings"))
-        }
+        Command::Completions { .. }
+        | Command::Version
+        | Command::Reference
+        | Command::Archive(_) => Err(Failure::usage("this command takes no settings")),
     }
 }

@@ -1,8 +1,7 @@
 //! `kl pull`: a version's document, byte for byte.
 
-use std::fs::File;
 use std::io::{self, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use bytes::Bytes;
 use futures::{Stream, StreamExt as _};
@@ -14,6 +13,7 @@ use crate::cli::PullArgs;
 use crate::client::ApiError;
 use crate::failure::{Failure, Result};
 use crate::output::progress::Progress;
+use crate::output::target::Target;
 
 #[derive(Serialize)]
 struct Written<'a> {
@@ -90,59 +90,4 @@ async fn to_file(
 
 fn unwritable(error: io::Error, path: &Path) -> Failure {
     Failure::from(error).context(format!("could not write {}", path.display()))
-}
-
-/// Where the bytes go. A file is written beside its final place and taken away again unless it was
-/// finished; a device or a pipe is written as it is.
-struct Target {
-    file: File,
-    /// The name it has until it is finished, and the one it gets then.
-    rename: Option<(PathBuf, PathBuf)>,
-}
-
-impl Target {
-    fn open(path: &Path) -> io::Result<Self> {
-        // Renaming must hit the file behind a link, and never replace `/dev/null`.
-        let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-        if path.metadata().is_ok_and(|found| !found.is_file()) {
-            let file = File::options().write(true).open(&path)?;
-            return Ok(Self { file, rename: None });
-        }
-        let mut name = path.file_name().unwrap_or_default().to_owned();
-        name.push(format!(".{}.partial", std::process::id()));
-        let partial = path.with_file_name(name);
-        let file = private_file(&partial)?;
-        Ok(Self {
-            file,
-            rename: Some((partial, path)),
-        })
-    }
-
-    fn finish(&mut self) -> io::Result<()> {
-        if let Some((partial, path)) = self.rename.take() {
-            self.file.sync_all()?;
-            std::fs::rename(&partial, path).inspect_err(|_| {
-                _ = std::fs::remove_file(&partial);
-            })?;
-        }
-        Ok(())
-    }
-}
-
-impl Drop for Target {
-    fn drop(&mut self) {
-        if let Some((partial, _)) = &self.rename {
-            // What cannot be removed is named `.partial` and tells its own story.
-            _ = std::fs::remove_file(partial);
-        }
-    }
-}
-
-/// A new file that nobody but its owner reads: a state holds secrets, and so does a token.
-pub(super) fn private_file(path: &Path) -> io::Result<File> {
-    let mut options = File::options();
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options.open(path)
 }

@@ -9,12 +9,12 @@ use std::path::Path;
 use protocol::tenancy::{CreateToken, CreatedToken, Token, TokenScope};
 use serde::Serialize;
 
-use super::pull::private_file;
 use super::{Context, members, pages};
 use crate::cli::{TokenCommand, TokenCreateArgs, TokenRevokeArgs};
 use crate::client::Client;
 use crate::failure::{Failure, Result};
 use crate::output::table::Table;
+use crate::output::target::private_file;
 use crate::output::time::when;
 use crate::secret::{Secret, find_token};
 

@@ -7,6 +7,7 @@
 
 pub(crate) mod progress;
 pub(crate) mod table;
+pub(crate) mod target;
 pub(crate) mod time;
 pub(crate) mod values;
 

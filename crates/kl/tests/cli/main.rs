@@ -8,6 +8,7 @@
 #[path = "../harness/mod.rs"]
 mod harness;
 
+mod archive;
 mod config;
 mod failures;
 mod import;

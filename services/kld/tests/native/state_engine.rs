@@ -66,7 +66,7 @@ async fn a_state_is_named_in_any_of_the_ways_and_only_one_is_meant() {
             Code::NotFound,
         ),
         (json!({ "state": 1 }), Code::InvalidJson),
-        (json!([]), Code::InvalidJson),
+        (json!([]), Code::InvalidRequest),
     ] {
         let reply = post(&writer, "state/resolve", &body).await;
         assert_eq!(reply.json()["code"], code.as_str(), "{body}: {reply:?}");

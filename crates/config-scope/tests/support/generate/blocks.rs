@@ -59,12 +59,13 @@ impl Scope {
 impl Generator {
     pub(super) fn expression(&mut self, scope: &Scope) -> Value {
         if self.rng.chance(10) {
-            let member = |rng: &mut Rng| {
-                let key = format!("k${{{}}}", term(rng, &scope.offers));
+            // The place is part of the key: the JSON syntax has no object that names one key twice.
+            let member = |place: usize, rng: &mut Rng| {
+                let key = format!("k{place}${{{}}}", term(rng, &scope.offers));
                 (key, term(rng, &scope.offers))
             };
             let members = (0..=self.rng.below(2))
-                .map(|_| member(&mut self.rng))
+                .map(|place| member(place, &mut self.rng))
                 .collect();
             return Value::Object(members);
         }
