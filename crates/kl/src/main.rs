@@ -38,7 +38,10 @@ fn main() -> ExitCode {
         return end(Printer::new(false, false), Err(token_on_command_line()));
     }
     if names_state_file {
-        return end(Printer::new(false, false), Err(state_file_on_command_line()));
+        return end(
+            Printer::new(false, false),
+            Err(state_file_on_command_line()),
+        );
     }
     let parsed = command
         .try_get_matches_from(arguments)

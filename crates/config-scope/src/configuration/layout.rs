@@ -16,9 +16,7 @@ impl Configuration {
     pub fn repeated_calls(&self) -> Vec<(ConfigModule, Repetition)> {
         let calls = self.loaded.modules.iter().flat_map(|module| {
             let calls = module.facts.calls.iter();
-            calls.filter_map(|(name, call)| {
-                Some((module.path.child(name), call.facts.repetition?))
-            })
+            calls.filter_map(|(name, call)| Some((module.path.child(name), call.facts.repetition?)))
         });
         calls.collect()
     }

@@ -48,15 +48,23 @@ pub(crate) fn holds_token(arguments: &[OsString]) -> bool {
 /// Whether plan or apply is given Terraform's `-state=FILE`, which with two dashes is the name of a
 /// state.
 pub(crate) fn names_state_file(arguments: &[OsString]) -> bool {
-    let is_work = arguments.iter().skip(1).any(|argument| {
-        ["plan", "apply"].iter().any(|command| argument == command)
-    });
+    let is_work = arguments
+        .iter()
+        .skip(1)
+        .any(|argument| ["plan", "apply"].iter().any(|command| argument == command));
     let is_state_file = |text: &str| {
-        ["-state", "-state-out", "-backup"]
-            .iter()
-            .any(|flag| text == *flag || text.strip_prefix(flag).is_some_and(|rest| rest.starts_with('=')))
+        ["-state", "-state-out", "-backup"].iter().any(|flag| {
+            text == *flag
+                || text
+                    .strip_prefix(flag)
+                    .is_some_and(|rest| rest.starts_with('='))
+        })
     };
-    is_work && arguments.iter().filter_map(|argument| argument.to_str()).any(is_state_file)
+    is_work
+        && arguments
+            .iter()
+            .filter_map(|argument| argument.to_str())
+            .any(is_state_file)
 }
 
 fn is_single_dashed(text: &str, known: &BTreeSet<String>) -> bool {

@@ -65,7 +65,7 @@ async fn begin(args: RunBeginArgs, context: &Context) -> Result<()> {
     };
     let view = match environment(&prepared, run).await {
         Ok(environment) => View {
-            run: run.id.clone(),
+            run: run.id,
             environment,
             scope: run.contract.clone(),
         },
@@ -91,10 +91,7 @@ fn tell(choice: &Choice, run: &Run, context: &Context) {
     }
 }
 
-async fn environment(
-    prepared: &Prepared<'_>,
-    run: &Run,
-) -> Result<BTreeMap<String, String>> {
+async fn environment(prepared: &Prepared<'_>, run: &Run) -> Result<BTreeMap<String, String>> {
     let targets: Vec<String> = plan_targets(&run.contract)
         .iter()
         .map(|target| quoted(&format!("-target={target}")))
@@ -137,7 +134,9 @@ fn named(run: Option<RunId>, context: &Context) -> Result<RunId> {
 async fn status(args: RunStatusArgs, context: &Context) -> Result<()> {
     let run = named(args.run, context)?;
     let run = context.client()?.get_run(&run).await?;
-    context.printer.result(&run, || why::described(&run, context))
+    context
+        .printer
+        .result(&run, || why::described(&run, context))
 }
 
 async fn end(args: RunEndArgs, context: &Context) -> Result<()> {
@@ -159,9 +158,13 @@ async fn end(args: RunEndArgs, context: &Context) -> Result<()> {
     if let Some(directory) = context.surroundings.variable("TF_DATA_DIR") {
         // It holds a token that has ended; that it stays behind is untidy and no more.
         if let Err(error) = remove_left(Path::new(directory)) {
-            context.printer.warning(&format!("could not remove {directory}: {error}"));
+            context
+                .printer
+                .warning(&format!("could not remove {directory}: {error}"));
         }
     }
     crate::run::outcome(&run, context.printer);
-    context.printer.result(&run, || format!("ended run {}\n", run.id))
+    context
+        .printer
+        .result(&run, || format!("ended run {}\n", run.id))
 }

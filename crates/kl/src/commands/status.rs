@@ -13,10 +13,12 @@ use crate::output::time::{ago, span, stamp, when};
 pub(super) async fn run(context: &Context) -> Result<()> {
     let client = context.client()?;
     let state = context.state(&client).await?;
-    let status = client
-        .get_state_status(&state)
-        .await
-        .map_err(|error| unreadable(error.into(), &state))?;
+    let status = match client.get_state_status(&state).await {
+        Ok(status) => Some(status),
+        // A first run may be under way before anything was written.
+        Err(error) if error.is_absent_state() => None,
+        Err(error) => return Err(unreadable(error.into(), &state)),
+    };
     let runs = why::under_way(&client, &state).await?;
     let view = View { status, runs };
     context
@@ -27,7 +29,7 @@ pub(super) async fn run(context: &Context) -> Result<()> {
 #[derive(Serialize)]
 struct View {
     #[serde(flatten)]
-    status: StateStatus,
+    status: Option<StateStatus>,
     runs: Vec<Run>,
 }
 
@@ -37,7 +39,28 @@ pub(super) fn unreadable(failure: Failure, state: &StateAddress) -> Failure {
 }
 
 fn text(view: &View, state: &StateAddress, context: &Context) -> String {
-    let status = &view.status;
+    let mut text = match &view.status {
+        Some(status) => standing(status, state, context),
+        None => {
+            let mut table = Table::without_headings();
+            table.pair("state", format!("{} in {}", state.state, state.environment));
+            table.pair("version", "none: nothing was written yet");
+            table.finish()
+        }
+    };
+    for run in &view.runs {
+        text.push_str(&why::described(run, context));
+        for unsettled in &run.unsettled {
+            text.push_str(&format!(
+                "  {} is unsettled: {}\n",
+                unsettled.address, unsettled.reason
+            ));
+        }
+    }
+    text
+}
+
+fn standing(status: &StateStatus, state: &StateAddress, context: &Context) -> String {
     let mut table = Table::without_headings();
     table.pair("state", format!("{} in {}", status.name, state.environment));
     if let Some(lifecycle) = unusual(status.lifecycle) {
@@ -58,17 +81,7 @@ fn text(view: &View, state: &StateAddress, context: &Context) -> String {
     for kept in status.kept.iter().filter(|kept| !kept.settled) {
         table.pair("kept", kept_result(kept, context));
     }
-    let mut text = table.finish();
-    for run in &view.runs {
-        text.push_str(&why::described(run, context));
-        for unsettled in &run.unsettled {
-            text.push_str(&format!(
-                "  {} is unsettled: {}\n",
-                unsettled.address, unsettled.reason
-            ));
-        }
-    }
-    text
+    table.finish()
 }
 
 fn version_rows(table: &mut Table, head: &Version, count: i64, context: &Context) {

@@ -31,10 +31,12 @@ pub(super) async fn run(args: WhyArgs, context: &Context) -> Result<()> {
     }
     let client = context.client()?;
     let state = context.state(&client).await?;
-    let found = client
-        .get_state_status(&state)
-        .await
-        .map_err(|error| status::unreadable(error.into(), &state))?;
+    let holders = match client.get_state_status(&state).await {
+        Ok(found) => found.holders,
+        // A first run may be under way before anything was written.
+        Err(error) if error.is_absent_state() => Vec::new(),
+        Err(error) => return Err(status::unreadable(error.into(), &state)),
+    };
     let runs = under_way(&client, &state).await?;
     let is_asked = |run: &Run| {
         let address = args.address.as_deref();
@@ -47,8 +49,7 @@ pub(super) async fn run(args: WhyArgs, context: &Context) -> Result<()> {
     };
     let whole = |holder: &LockHolder| holder.lane != protocol::states::LockLane::Native;
     let view = View {
-        holders: found
-            .holders
+        holders: holders
             .into_iter()
             .filter(|holder| whole(holder) || by_run(holder))
             .collect(),
@@ -70,7 +71,10 @@ pub(super) async fn under_way(client: &Client, state: &StateAddress) -> Result<V
 
 /// The claims of a run that have to do with an address.
 fn claims_on(run: &Run, address: &str) -> Vec<String> {
-    let claims = run.reservation.iter().flat_map(|reservation| &reservation.claims);
+    let claims = run
+        .reservation
+        .iter()
+        .flat_map(|reservation| &reservation.claims);
     claims
         .filter(|claim| touches(&claim.address, address))
         .map(|claim| {

@@ -103,7 +103,9 @@ fn kind_in_json(text: &str, path: &Path) -> Result<Option<String>, String> {
     }
     let backend = step(&terraform, "backend");
     let word = backend.as_ref().and_then(|backend| match backend {
-        Value::Array(items) => items.iter().find_map(|item| item.as_object()?.keys().next()),
+        Value::Array(items) => items
+            .iter()
+            .find_map(|item| item.as_object()?.keys().next()),
         other => other.as_object()?.keys().next(),
     });
     Ok(word.cloned())
@@ -282,8 +284,14 @@ mod tests {
         let http = ("main.tf", "terraform {\n backend \"http\" {}\n}\n");
         assert_eq!(kind_of(&[("x.tf", "locals {}")]), BackendKind::None);
         assert_eq!(kind_of(&[http]), BackendKind::Http);
-        let local = ("z_override.tf.json", r#"{"terraform":{"backend":{"local":{}}}}"#);
-        assert_eq!(kind_of(&[http, local]), BackendKind::Other("local".to_owned()));
+        let local = (
+            "z_override.tf.json",
+            r#"{"terraform":{"backend":{"local":{}}}}"#,
+        );
+        assert_eq!(
+            kind_of(&[http, local]),
+            BackendKind::Other("local".to_owned())
+        );
         let cloud = ("a.tf", "terraform {\n cloud {}\n}\n");
         assert_eq!(kind_of(&[cloud]), BackendKind::Other("cloud".to_owned()));
     }

@@ -63,8 +63,15 @@ impl Surroundings {
     pub(crate) fn who(&self) -> String {
         let user = self.variable("USER").or(self.variable("USERNAME"));
         let host = std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
-        let host = host.as_deref().map(str::trim).or(self.variable("COMPUTERNAME"));
-        format!("{}@{}", user.unwrap_or("unknown"), host.unwrap_or("unknown"))
+        let host = host
+            .as_deref()
+            .map(str::trim)
+            .or(self.variable("COMPUTERNAME"));
+        format!(
+            "{}@{}",
+            user.unwrap_or("unknown"),
+            host.unwrap_or("unknown")
+        )
     }
 
     /// Terraform's data directory, relative to the working directory unless it is absolute.

@@ -39,11 +39,19 @@ pub(crate) fn breaches(plan: &Plan, held: &Held<'_>) -> Vec<Breach> {
             remedy: "plan the whole state with `kl plan --protocol http`",
         });
     }
-    let writes = || plan.resource_changes.iter().filter(|change| is_write(change));
+    let writes = || {
+        plan.resource_changes
+            .iter()
+            .filter(|change| is_write(change))
+    };
     for change in writes() {
         if let Some(address) = claims.outside(change) {
             breaches.push(Breach {
-                what: format!("{} would be {}, and is outside the scope", address, done(change)),
+                what: format!(
+                    "{} would be {}, and is outside the scope",
+                    address,
+                    done(change)
+                ),
                 remedy: "add it with --target, or the file that declares it with -f",
             });
         }
@@ -102,7 +110,9 @@ impl Claims {
             .filter(|claim| claim.mode == ClaimMode::Write);
         Self {
             whole: written.clone().any(|claim| claim.address == "*"),
-            written: written.filter_map(|claim| parse_target(&claim.address)).collect(),
+            written: written
+                .filter_map(|claim| parse_target(&claim.address))
+                .collect(),
         }
     }
 
@@ -156,7 +166,9 @@ fn shows(contract: &ScopeContract, wanted: &str) -> bool {
 /// The config-level address of an instance.
 fn block(address: &str) -> Option<String> {
     let address = Target::from(&address.parse::<Address>().ok()?);
-    address.config_address().map(|block: ConfigAddress| block.to_string())
+    address
+        .config_address()
+        .map(|block: ConfigAddress| block.to_string())
 }
 
 #[cfg(test)]
@@ -231,8 +243,14 @@ mod tests {
     fn each_guard_names_the_address() {
         let contract = contract(&["t.a", "t.b"], &["t.a"], &[]);
         for (plan, expected) in [
-            (json!({"resource_changes": [change("t.z", &["delete"])]}), "t.z would be destroyed"),
-            (json!({"resource_changes": [change("t.ab", &["update"])]}), "t.ab would be updated"),
+            (
+                json!({"resource_changes": [change("t.z", &["delete"])]}),
+                "t.z would be destroyed",
+            ),
+            (
+                json!({"resource_changes": [change("t.ab", &["update"])]}),
+                "t.ab would be updated",
+            ),
             (
                 json!({"resource_changes": [{"address": "t.a", "previous_address": "t.old", "mode": "managed", "change": {"actions": ["no-op"]}}]}),
                 "t.old would be moved",
@@ -241,8 +259,14 @@ mod tests {
                 json!({"resource_changes": [{"address": "t.y", "mode": "managed", "change": {"actions": ["no-op"], "importing": {"id": "i"}}}]}),
                 "t.y would be imported",
             ),
-            (json!({"resource_changes": [change("t.b", &["create"])]}), "t.b would be created, and the state has it already"),
-            (json!({"output_changes": {"o": {"actions": ["create"]}}}), "output o would change"),
+            (
+                json!({"resource_changes": [change("t.b", &["create"])]}),
+                "t.b would be created, and the state has it already",
+            ),
+            (
+                json!({"output_changes": {"o": {"actions": ["create"]}}}),
+                "output o would change",
+            ),
             (json!({"errored": true}), "not complete"),
             (json!({"deferred_changes": [{"reason": "x"}]}), "put off"),
         ] {

@@ -36,23 +36,37 @@ impl Summary {
                 previous_address: change.previous_address.clone(),
                 deposed: change.deposed.clone(),
             });
-        let outputs = plan.output_changes.iter().filter(|(_, change)| change.is_change());
+        let outputs = plan
+            .output_changes
+            .iter()
+            .filter(|(_, change)| change.is_change());
         Self {
             changes: changes.collect(),
             outputs: outputs.map(|(name, _)| name.clone()).collect(),
-            drifted: plan.resource_drift.iter().map(|drift| drift.label()).collect(),
+            drifted: plan
+                .resource_drift
+                .iter()
+                .map(|drift| drift.label())
+                .collect(),
         }
     }
 
     /// Whether applying the plan changes anything, as `-detailed-exitcode` counts it.
     pub(crate) fn has_changes(&self) -> bool {
-        !self.outputs.is_empty() || self.changes.iter().any(|change| change.action != Action::Read)
+        !self.outputs.is_empty()
+            || self
+                .changes
+                .iter()
+                .any(|change| change.action != Action::Read)
     }
 
     /// The objects that the plan destroys, replaces or lets go of.
     pub(crate) fn destructive(&self) -> impl Iterator<Item = &PlannedChange> {
         self.changes.iter().filter(|change| {
-            matches!(change.action, Action::Delete | Action::Replace | Action::Forget)
+            matches!(
+                change.action,
+                Action::Delete | Action::Replace | Action::Forget
+            )
         })
     }
 }

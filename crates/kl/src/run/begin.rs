@@ -20,7 +20,7 @@ const LONGEST_POLL: Duration = Duration::from_secs(25);
 pub(crate) enum Begun {
     Run(Box<Run>),
     /// The native lane does not take this scope.
-    Refused(Refused),
+    Refused(Box<Refused>),
 }
 
 /// Why not, and what was worked out on the way.
@@ -47,10 +47,10 @@ pub(crate) async fn begin(
         };
         match error.code() {
             Some(Code::ScopeUnsafe | Code::NativeUnsupported) => {
-                return Ok(Begun::Refused(Refused {
+                return Ok(Begun::Refused(Box::new(Refused {
                     contract: error.contract(),
                     reason: error.to_string(),
-                }));
+                })));
             }
             _ => request.ticket = queue.wait(error, interrupts).await?,
         }

@@ -32,7 +32,10 @@ pub(crate) fn announce(run: &Run, printer: Printer) {
         .collect();
     match run.reservation {
         Some(_) => printer.note(&format!("claims: {}", listed(&claims))),
-        None => printer.note(&format!("claims: none; an apply would claim {}", listed(&claims))),
+        None => printer.note(&format!(
+            "claims: none; an apply would claim {}",
+            listed(&claims)
+        )),
     }
     for note in &contract.notes {
         printer.note(&format!("note: {note}"));

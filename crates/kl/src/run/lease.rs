@@ -42,7 +42,7 @@ impl Lease {
         let task = run.reservation.as_ref().map(|reservation| {
             let renewal = Renewal {
                 client: client.clone(),
-                run: run.id.clone(),
+                run: run.id,
                 token: reservation.token,
                 lease: Duration::from_secs(reservation.lease_seconds.into()),
                 stop,

@@ -137,7 +137,10 @@ fn is_accounted_for(configuration: &Configuration, address: &str) -> bool {
     let names = |target: &Target| means_block(target, address);
     configuration.find_node(&block).is_some()
         || configuration.removed().iter().any(|one| names(&one.from))
-        || configuration.moves().iter().any(|one| one.ends().iter().any(names))
+        || configuration
+            .moves()
+            .iter()
+            .any(|one| one.ends().iter().any(names))
 }
 
 /// What is to be written, with modules in the place of resources that Terraform could not target
@@ -219,10 +222,15 @@ fn note_orphans(
     deleted: &BTreeSet<&str>,
     notes: &mut Vec<String>,
 ) {
-    let removed: Vec<Target> = removed.iter().filter_map(|text| text.parse().ok()).collect();
+    let removed: Vec<Target> = removed
+        .iter()
+        .filter_map(|text| text.parse().ok())
+        .collect();
     let is_orphan = |source: &&AddressSource| {
         !deleted.contains(source.address.as_str())
-            && !removed.iter().any(|target| means_block(target, &source.address))
+            && !removed
+                .iter()
+                .any(|target| means_block(target, &source.address))
             && !is_accounted_for(configuration, &source.address)
     };
     let orphans: BTreeSet<String> = known
@@ -292,7 +300,11 @@ fn relevant(
         calls: Some(calls(configuration, selected, &blocks)),
         outputs,
         moves,
-        doubts: configuration.doubts().iter().map(ToString::to_string).collect(),
+        doubts: configuration
+            .doubts()
+            .iter()
+            .map(ToString::to_string)
+            .collect(),
     }
 }
 

@@ -25,10 +25,7 @@ pub(super) fn changed_since(revision: &str, directory: &Path) -> Result<Vec<Sour
         &top,
         &["diff", "--name-only", "--no-renames", "-z", revision, "--"],
     )?;
-    let new = git(
-        &top,
-        &["ls-files", "--others", "--exclude-standard", "-z"],
-    )?;
+    let new = git(&top, &["ls-files", "--others", "--exclude-standard", "-z"])?;
     let mut files: Vec<SourcePath> = [tracked, new]
         .iter()
         .flat_map(|names| names.split(|byte| *byte == 0))
@@ -69,14 +66,15 @@ fn git(directory: &Path, arguments: &[&str]) -> Result<Vec<u8>> {
         .env("GIT_OPTIONAL_LOCKS", "0")
         .output()
         .map_err(|error| {
-            Failure::usage(format!("--changed-from needs git, and it did not start: {error}"))
+            Failure::usage(format!(
+                "--changed-from needs git, and it did not start: {error}"
+            ))
         })?;
     if output.status.success() {
         return Ok(output.stdout);
     }
     let said = String::from_utf8_lossy(&output.stderr);
-    Err(Failure::usage(format!("git: {}", said.trim()))
-        .context("could not find out what changed"))
+    Err(Failure::usage(format!("git: {}", said.trim())).context("could not find out what changed"))
 }
 
 #[cfg(test)]
@@ -89,7 +87,12 @@ mod tests {
             ("a.tf", "", "", "a.tf"),
             ("env/prod/a.tf", "env/prod/", "../../", "a.tf"),
             ("env/b.tf", "env/prod/", "../../", "../b.tf"),
-            ("modules/m/x.tf", "env/prod/", "../../", "../../modules/m/x.tf"),
+            (
+                "modules/m/x.tf",
+                "env/prod/",
+                "../../",
+                "../../modules/m/x.tf",
+            ),
         ] {
             assert_eq!(from_top(path, prefix, up).as_str(), expected, "{path}");
         }

@@ -15,9 +15,8 @@ pub(crate) fn refuse_unparsed(configuration: &Configuration) -> Result<()> {
     let Some(first) = unparsed.next() else {
         return Ok(());
     };
-    let mut failure = Failure::failed(format!("{first}")).context(
-        "the configuration cannot be read, and what it declares there is not known",
-    );
+    let mut failure = Failure::failed(format!("{first}"))
+        .context("the configuration cannot be read, and what it declares there is not known");
     for doubt in unparsed.take(MOST_LISTED) {
         failure = failure.hint(format!("also {doubt}"));
     }
@@ -66,10 +65,7 @@ pub(super) fn nothing_selected(reports: &[FileReport]) -> Failure {
         [_] => "declares no resource: only locals, variables, outputs or the like",
         _ => "declare no resource: only locals, variables, outputs or the like",
     };
-    let failure = Failure::message(
-        Kind::Usage,
-        format!("{} {what}", names.join(", ")),
-    );
+    let failure = Failure::message(Kind::Usage, format!("{} {what}", names.join(", ")));
     let affected: BTreeSet<String> = reports
         .iter()
         .flat_map(|report| &report.affects)

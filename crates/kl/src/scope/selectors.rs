@@ -88,12 +88,14 @@ fn is_configuration(file: &SourcePath) -> bool {
 /// A path as typed, relative to the root module.
 fn source_path(file: &Path, directory: &Path) -> Result<SourcePath> {
     let relative = file.strip_prefix(directory).unwrap_or(file);
-    let text = relative.to_str().ok_or_else(|| {
-        Failure::usage(format!("{} is not a name in UTF-8", file.display()))
-    })?;
+    let text = relative
+        .to_str()
+        .ok_or_else(|| Failure::usage(format!("{} is not a name in UTF-8", file.display())))?;
     if directory.join(relative).is_dir() {
-        return Err(Failure::usage(format!("{text} is a directory; -f takes files"))
-            .hint("name the files in it one by one, or a module by --target module.NAME"));
+        return Err(
+            Failure::usage(format!("{text} is a directory; -f takes files"))
+                .hint("name the files in it one by one, or a module by --target module.NAME"),
+        );
     }
     Ok(SourcePath::new(text))
 }

@@ -68,7 +68,10 @@ mod tests {
         .map(|address| address.parse().unwrap())
         .into();
         let of = |text: &str| keyed(&parse_target(text).unwrap(), &written);
-        assert_eq!(of("module.a.t.r"), ["module.a[\"x\"].t.r", "module.a[\"y\"].t.r"]);
+        assert_eq!(
+            of("module.a.t.r"),
+            ["module.a[\"x\"].t.r", "module.a[\"y\"].t.r"]
+        );
         assert!(of("module.a").is_empty());
         assert!(of("module.b.t.r").is_empty());
         assert!(of("module.a[\"x\"].t.r").is_empty());

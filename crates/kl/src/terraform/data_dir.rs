@@ -89,7 +89,10 @@ impl DataDir {
                 "terraform_version": "1.5.0",
                 "backend": {"type": "http", "config": attributes(to, &record.config), "hash": record.hash},
             });
-            private(&path.join("terraform.tfstate"), stored.to_string().as_bytes())?;
+            private(
+                &path.join("terraform.tfstate"),
+                stored.to_string().as_bytes(),
+            )?;
         }
         let created = Self {
             directory,
@@ -299,13 +302,18 @@ mod tests {
             {"Key": "", "Source": "", "Dir": "."},
             {"Key": "g", "Source": "registry/x/y", "Version": "1.0.0", "Dir": ".terraform/modules/g"},
         ]});
-        fs::write(users.path().join("modules/modules.json"), installed.to_string()).unwrap();
+        fs::write(
+            users.path().join("modules/modules.json"),
+            installed.to_string(),
+        )
+        .unwrap();
         let local = [LocalModule {
             key: "m".to_owned(),
             source: "./m".to_owned(),
             directory: SourcePath::new("m"),
         }];
-        let written: Value = serde_json::from_str(&manifest(users.path(), &local).unwrap()).unwrap();
+        let written: Value =
+            serde_json::from_str(&manifest(users.path(), &local).unwrap()).unwrap();
         let keys: Vec<_> = written["Modules"]
             .as_array()
             .unwrap()

@@ -123,7 +123,10 @@ impl Terraform<'_> {
             .stderr(File::create(err)?)
             .process_group(0);
         for (name, _) in std::env::vars_os() {
-            if name.to_str().is_some_and(|name| name.starts_with("TF_CLI_ARGS")) {
+            if name
+                .to_str()
+                .is_some_and(|name| name.starts_with("TF_CLI_ARGS"))
+            {
                 command.env_remove(&name);
             }
         }

@@ -55,7 +55,11 @@ pub(crate) fn ask_missing(
     let missing: Vec<&Variable> = declared
         .iter()
         .filter(|variable| !variable.has_default && !given.contains(variable.name.as_str()))
-        .filter(|variable| surroundings.variable(&format!("TF_VAR_{}", variable.name)).is_none())
+        .filter(|variable| {
+            surroundings
+                .variable(&format!("TF_VAR_{}", variable.name))
+                .is_none()
+        })
         .collect();
     let mut asked = Vec::new();
     if !missing.is_empty() {
@@ -83,11 +87,18 @@ fn given(
     let mut given: BTreeSet<String> = assigned.into_iter().map(str::to_owned).collect();
     for flag in flags {
         if let Some(assignment) = flag.strip_prefix("-var=") {
-            given.extend(assignment.split('=').next().map(|name| name.trim().to_owned()));
+            given.extend(
+                assignment
+                    .split('=')
+                    .next()
+                    .map(|name| name.trim().to_owned()),
+            );
         } else if let Some(file) = flag.strip_prefix("-var-file=") {
             // One that cannot be read is Terraform's to complain about.
             let bytes = std::fs::read(surroundings.directory.join(Path::new(file)));
-            let names = bytes.ok().and_then(|bytes| variables_assigned_in(file, &bytes));
+            let names = bytes
+                .ok()
+                .and_then(|bytes| variables_assigned_in(file, &bytes));
             given.extend(names.unwrap_or_default());
         }
     }
@@ -95,13 +106,20 @@ fn given(
 }
 
 fn refusal(missing: &[&Variable]) -> Failure {
-    let names: Vec<&str> = missing.iter().map(|variable| variable.name.as_str()).collect();
+    let names: Vec<&str> = missing
+        .iter()
+        .map(|variable| variable.name.as_str())
+        .collect();
     let (what, example) = match names.as_slice() {
         [one] => (format!("the variable {one} has no value"), *one),
-        several => (format!("the variables {} have no value", several.join(", ")), several[0]),
+        several => (
+            format!("the variables {} have no value", several.join(", ")),
+            several[0],
+        ),
     };
-    Failure::usage(format!("{what}, and there is no terminal to ask on"))
-        .hint(format!("give it with `-var {example}=…`, a .tfvars file, or TF_VAR_{example}"))
+    Failure::usage(format!("{what}, and there is no terminal to ask on")).hint(format!(
+        "give it with `-var {example}=…`, a .tfvars file, or TF_VAR_{example}"
+    ))
 }
 
 fn ask(variable: &Variable) -> Result<Secret> {
@@ -165,7 +183,10 @@ mod tests {
         tree.insert("a.auto.tfvars", "by_auto = 1\n");
         let configuration = Configuration::load(&tree).unwrap();
         let surroundings = Surroundings::for_test(folder.path(), &[("TF_VAR_by_env", "1")]);
-        let flags = vec!["-var=by_flag=a=b".to_owned(), "-var-file=x.tfvars".to_owned()];
+        let flags = vec![
+            "-var=by_flag=a=b".to_owned(),
+            "-var-file=x.tfvars".to_owned(),
+        ];
         let failure = ask_missing(&configuration, flags, &surroundings).unwrap_err();
         assert_eq!(
             failure.causes().next().unwrap(),

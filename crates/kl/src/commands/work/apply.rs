@@ -147,7 +147,8 @@ pub(super) fn not_applied(prepared: &Prepared<'_>, how: String, stopped: bool) -
     if prepared.directory().join("errored.tfstate").exists() {
         return failure.hint("it left errored.tfstate here: run `kl recover` to take it over");
     }
-    failure.hint("what was built is on record; run `kl plan` with the same scope to see what is left")
+    failure
+        .hint("what was built is on record; run `kl plan` with the same scope to see what is left")
 }
 
 /// Whether the user agrees to a plan.
@@ -165,11 +166,7 @@ impl Agreement<'_> {
             return self.without_asking(summary);
         }
         let printer = prepared.context.printer;
-        let question = format!(
-            "{} in state `{}`?",
-            in_short(summary),
-            prepared.state.state
-        );
+        let question = format!("{} in state `{}`?", in_short(summary), prepared.state.state);
         if !printer.can_ask() {
             return Err(Failure::usage(format!("no terminal to ask on: {question}"))
                 .hint("add `--auto-approve` to apply without being asked"));

@@ -43,8 +43,9 @@ pub(in crate::commands) async fn choose(
     if prepared.asked.is_whole() {
         let reason = "nothing was selected, so the run is on the whole state".to_owned();
         if protocol == Protocol::Kl {
-            return Err(unproven(&reason, &[])
-                .hint("select something with -f, --target or --changed-from"));
+            return Err(
+                unproven(&reason, &[]).hint("select something with -f, --target or --changed-from")
+            );
         }
         return Ok(ordinary(reason, Vec::new(), Vec::new()));
     }
@@ -84,7 +85,13 @@ async fn native(
     }
     let differs = resolved.inventory_digest != digest(&prepared.configuration);
     let inventory = match differs && has_document || !selected.selection.unmatched.is_empty() {
-        true => Some(prepared.client.get_inventory(&prepared.state).await?.addresses),
+        true => Some(
+            prepared
+                .client
+                .get_inventory(&prepared.state)
+                .await?
+                .addresses,
+        ),
         false => None,
     };
     let known = Known {
@@ -191,6 +198,7 @@ async fn fall_back(
 
 fn unproven(reason: &str, why: &[String]) -> Failure {
     let failure = Failure::message(Kind::Unproven, reason.to_owned());
-    why.iter()
-        .fold(failure, |failure, note| failure.hint(format!("because: {note}")))
+    why.iter().fold(failure, |failure, note| {
+        failure.hint(format!("because: {note}"))
+    })
 }

@@ -120,7 +120,7 @@ fn keep(made: &Path, output: &Path) -> Result<String> {
     let mut name = output.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{}.partial", std::process::id()));
     let partial: PathBuf = output.with_file_name(name);
-    let mut file = crate::commands::pull::private_file(&partial).map_err(unwritable)?;
+    let mut file = crate::output::target::private_file(&partial).map_err(unwritable)?;
     std::io::Write::write_all(&mut file, &bytes)
         .and_then(|()| std::fs::rename(&partial, output))
         .map_err(|error| {

@@ -63,7 +63,11 @@ impl<'a> Prepared<'a> {
         // The program takes as long to say its version as the configuration takes to be read.
         let flavour = flavour_of(&program);
         let version = std::thread::spawn(move || Binary::find(&program));
-        let configuration = load(directory, context.surroundings.terraform_data_dir(), flavour)?;
+        let configuration = load(
+            directory,
+            context.surroundings.terraform_data_dir(),
+            flavour,
+        )?;
         let binary = version
             .join()
             .map_err(|_| Failure::failed("the program's version could not be read"))??;
@@ -134,7 +138,10 @@ pub(in crate::commands) fn load(
     let tree = DiskTree::new(directory, data_dir);
     Configuration::load_with(&tree, flavour, &ParseCache::new()).map_err(|error| {
         Failure::new(Kind::Usage, error)
-            .context(format!("no configuration to work on in {}", directory.display()))
+            .context(format!(
+                "no configuration to work on in {}",
+                directory.display()
+            ))
             .hint("run kl in the directory of the root module, or give `--chdir DIR`")
     })
 }

@@ -52,7 +52,7 @@ impl Report {
     pub(super) fn of_run(run: &Run) -> Self {
         Self {
             lane: "native",
-            run: Some(run.id.clone()),
+            run: Some(run.id),
             scope: Some(run.contract.clone()),
             ..Self::empty()
         }

@@ -104,6 +104,9 @@ mod tests {
     #[test]
     fn a_framed_warning_goes_with_its_frame_and_others_stay() {
         let printed = "╷\n│ Warning: Applied changes may be incomplete\n│ \n│ The plan\n╵\n╷\n│ Warning: Mind\n╵\nApply complete!\n";
-        assert_eq!(Said::of_plan(printed), "╷\n│ Warning: Mind\n╵\nApply complete!\n");
+        assert_eq!(
+            Said::of_plan(printed),
+            "╷\n│ Warning: Mind\n╵\nApply complete!\n"
+        );
     }
 }

@@ -132,7 +132,9 @@ impl<'a> Workshop<'a> {
             .terraform()
             .run(&arguments, |line| {
                 // Terraform goes on whether or not somebody reads.
-                said.take(line, |line| printed = printed && printer.progress_line(line).is_ok());
+                said.take(line, |line| {
+                    printed = printed && printer.progress_line(line).is_ok()
+                });
             })
             .await?;
         printer.raw_stderr(&ended.stderr);
@@ -149,15 +151,23 @@ impl<'a> Workshop<'a> {
             format!("`{program} {command}` {}", ended.how()),
         );
         if said.contains("Error acquiring the state lock") || said.contains("already locked") {
-            return Failure::message(Kind::Held, format!("`{program} {command}` found the state locked"))
-                .hint("run `kl why` to see by whom, or give `--wait` more time");
+            return Failure::message(
+                Kind::Held,
+                format!("`{program} {command}` found the state locked"),
+            )
+            .hint("run `kl why` to see by whom, or give `--wait` more time");
         }
         if said.contains("Saved plan is stale") {
             return failure.hint("plan again: somebody changed what the plan was made on");
         }
-        if ["Module not installed", "nitialization required", "Inconsistent dependency lock", "registry"]
-            .iter()
-            .any(|words| said.contains(words))
+        if [
+            "Module not installed",
+            "nitialization required",
+            "Inconsistent dependency lock",
+            "registry",
+        ]
+        .iter()
+        .any(|words| said.contains(words))
         {
             return failure.hint(format!(
                 "what has to be downloaded is yours to fetch: run `{program} init` here"
@@ -206,8 +216,8 @@ impl<'a> Workshop<'a> {
     }
 
     fn colour(&self) -> Option<String> {
-        let wanted = self.prepared.context.printer.colours_stdout()
-            && !self.prepared.terraform.no_color;
+        let wanted =
+            self.prepared.context.printer.colours_stdout() && !self.prepared.terraform.no_color;
         (!wanted).then(|| "-no-color".to_owned())
     }
 }

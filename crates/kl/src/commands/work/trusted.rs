@@ -84,8 +84,10 @@ pub(super) async fn hold(
     if breaches.is_empty() {
         return Ok(());
     }
-    let mut failure =
-        Failure::message(Kind::Failed, "the plan goes beyond its scope, and was not applied");
+    let mut failure = Failure::message(
+        Kind::Failed,
+        "the plan goes beyond its scope, and was not applied",
+    );
     let mut remedies = Vec::new();
     for breach in breaches {
         failure = failure.hint(breach.what);

@@ -13,7 +13,10 @@ fn eight_disjoint_applies_at_once_all_land() {
             (format!("team{team}.tf"), text)
         })
         .collect();
-    let site = Site::new(&[("base.tf", "resource \"terraform_data\" \"base\" {\n  input = \"b\"\n}\n")]);
+    let site = Site::new(&[(
+        "base.tf",
+        "resource \"terraform_data\" \"base\" {\n  input = \"b\"\n}\n",
+    )]);
     for (name, text) in &files {
         site.write(name, text);
     }
@@ -33,7 +36,9 @@ fn eight_disjoint_applies_at_once_all_land() {
     let by_run = |team: usize| {
         let versions = history["versions"].as_array().unwrap();
         let command = format!("kl apply -f team{team}.tf");
-        versions.iter().any(|version| version["command"] == command.as_str())
+        versions
+            .iter()
+            .any(|version| version["command"] == command.as_str())
     };
     assert!((0..8).all(by_run), "{history}");
 }
@@ -49,9 +54,7 @@ fn plain_terraform_is_told_who_holds_the_state_and_others_work_on_the_rest() {
         ("free.tf", "resource \"terraform_data\" \"free\" {}\n"),
     ]);
     let holder = site.spawn(&["apply", "-f", "held.tf", "--auto-approve"]);
-    site.until("a run", || {
-        !site.0.json(&["status"])["runs"].as_array().unwrap().is_empty()
-    });
+    site.until("a run", || site.runs() == 1);
     let plain = site.terraform(&["plan", "-input=false", "-no-color"]);
     let said = String::from_utf8(plain.stderr).unwrap();
     assert!(!plain.status.success());
@@ -64,7 +67,10 @@ fn plain_terraform_is_told_who_holds_the_state_and_others_work_on_the_rest() {
         .expect(3)
         .says("kl apply -f held.tf")
         .says("terraform_data.held");
-    let why = colleague.kl(&["why", "terraform_data.held"]).expect(0).stdout();
+    let why = colleague
+        .kl(&["why", "terraform_data.held"])
+        .expect(0)
+        .stdout();
     assert!(why.contains("it writes terraform_data.held"), "{why}");
 
     let waiting = colleague.spawn(&["apply", "-f", "held.tf", "--auto-approve", "--wait", "1m"]);
@@ -77,7 +83,10 @@ fn plain_terraform_is_told_who_holds_the_state_and_others_work_on_the_rest() {
 #[test]
 #[ignore = "needs cargo xtask stack"]
 fn what_destroys_needs_a_word_of_its_own() {
-    let site = Site::new(&[("a.tf", "resource \"terraform_data\" \"a\" {}\nresource \"terraform_data\" \"b\" {}\n")]);
+    let site = Site::new(&[(
+        "a.tf",
+        "resource \"terraform_data\" \"a\" {}\nresource \"terraform_data\" \"b\" {}\n",
+    )]);
     site.apply(&["-f", "a.tf"]);
     site.write("a.tf", "resource \"terraform_data\" \"a\" {}\n");
     site.kl(&["apply", "-f", "a.tf", "--auto-approve"])
@@ -98,7 +107,10 @@ fn what_destroys_needs_a_word_of_its_own() {
 fn destroying_takes_along_what_depends_on_it() {
     let site = Site::new(&[
         ("a.tf", "resource \"terraform_data\" \"a\" {}\n"),
-        ("b.tf", "resource \"terraform_data\" \"b\" {\n  input = terraform_data.a.id\n}\n"),
+        (
+            "b.tf",
+            "resource \"terraform_data\" \"b\" {\n  input = terraform_data.a.id\n}\n",
+        ),
         ("c.tf", "resource \"terraform_data\" \"c\" {}\n"),
     ]);
     site.apply(&["-f", "a.tf", "-f", "b.tf", "-f", "c.tf"]);

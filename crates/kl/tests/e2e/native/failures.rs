@@ -24,7 +24,10 @@ fn what_succeeded_is_recorded_and_what_failed_is_reported() {
         .says("local-exec provisioner error")
         .says("recorded: version")
         .says("what was built is on record");
-    assert_eq!(site.addresses(), ["terraform_data.first", "terraform_data.second"]);
+    assert_eq!(
+        site.addresses(),
+        ["terraform_data.first", "terraform_data.second"]
+    );
     assert!(tainted(&site, "terraform_data.second"));
     assert!(!tainted(&site, "terraform_data.first"));
     let status = site.0.json(&["status"]);
@@ -43,7 +46,12 @@ fn an_interrupt_ends_terraform_once_and_records_what_was_built() {
         .says("was stopped")
         .says("recorded: version");
     assert!(tainted(&site, "terraform_data.second"));
-    assert!(site.0.json(&["status"])["holders"].as_array().unwrap().is_empty());
+    assert!(
+        site.0.json(&["status"])["holders"]
+            .as_array()
+            .unwrap()
+            .is_empty()
+    );
 }
 
 #[test]
@@ -58,20 +66,27 @@ fn terraform_outlives_kl_and_records_what_it_builds() {
     assert_eq!(status["runs"].as_array().unwrap().len(), 1, "{status}");
     site.write("go", "");
     site.until("an upload", || site.0.json(&["status"])["head"].is_object());
-    assert_eq!(site.addresses(), ["terraform_data.first", "terraform_data.second"]);
+    assert_eq!(
+        site.addresses(),
+        ["terraform_data.first", "terraform_data.second"]
+    );
 
     let run = status["runs"][0]["id"].as_str().unwrap();
     let text = site.kl(&["status"]).expect(0).stdout();
     assert!(text.contains(run) && text.contains("under way"), "{text}");
-    site.kl(&["apply", "abort", run, "--reason", "its kl is gone"]).expect(0);
-    assert!(site.0.json(&["status"])["holders"].as_array().unwrap().is_empty());
+    site.kl(&["apply", "abort", run, "--reason", "its kl is gone"])
+        .expect(0);
+    assert!(
+        site.0.json(&["status"])["holders"]
+            .as_array()
+            .unwrap()
+            .is_empty()
+    );
     // It ended without its own word, so what it claimed is looked at first.
-    site.kl(&["plan", "-f", "two.tf"])
-        .expect(0)
-        .says("is unsettled");
-    site.kl(&["plan", "-f", "two.tf", "-refresh=false"])
+    site.kl(&["apply", "-f", "two.tf", "--auto-approve", "-refresh=false"])
         .expect(2)
-        .says("unsettled");
+        .says("is unsettled");
+    site.apply(&["-f", "two.tf"]).says("is unsettled");
 }
 
 #[test]
@@ -83,7 +98,12 @@ fn a_terraform_that_is_killed_is_reported_and_the_run_ended() {
     signal("-KILL", child_of(&apply));
     done(apply).expect(1).says("was killed");
     site.write("go", "");
-    assert!(site.0.json(&["status"])["holders"].as_array().unwrap().is_empty());
+    assert!(
+        site.0.json(&["status"])["holders"]
+            .as_array()
+            .unwrap()
+            .is_empty()
+    );
 }
 
 /// The Terraform that a kl started.
@@ -91,7 +111,11 @@ fn child_of(kl: &std::process::Child) -> u32 {
     let mut find = std::process::Command::new("pgrep");
     find.args(["-P", &kl.id().to_string()]);
     let found = find.output().unwrap();
-    String::from_utf8(found.stdout).unwrap().trim().parse().unwrap()
+    String::from_utf8(found.stdout)
+        .unwrap()
+        .trim()
+        .parse()
+        .unwrap()
 }
 
 fn signal(signal: &str, process: u32) {

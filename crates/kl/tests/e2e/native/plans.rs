@@ -4,10 +4,15 @@ use super::site::Site;
 
 const NETWORK: &str = "resource \"terraform_data\" \"net\" {\n  input = \"10.0.0.0/16\"\n}\n";
 const DATABASE: &str = "resource \"terraform_data\" \"db\" {\n  input = \"in ${terraform_data.net.output}\"\n}\noutput \"db\" {\n  value = terraform_data.db.output\n}\n";
-const WEB: &str = "resource \"terraform_data\" \"web\" {\n  count = 2\n  input = \"web ${count.index}\"\n}\n";
+const WEB: &str =
+    "resource \"terraform_data\" \"web\" {\n  count = 2\n  input = \"web ${count.index}\"\n}\n";
 
 fn site() -> Site {
-    Site::new(&[("net.tf", NETWORK), ("database.tf", DATABASE), ("web.tf", WEB)])
+    Site::new(&[
+        ("net.tf", NETWORK),
+        ("database.tf", DATABASE),
+        ("web.tf", WEB),
+    ])
 }
 
 #[test]
@@ -22,15 +27,23 @@ fn a_plan_of_a_file_holds_what_the_file_needs_and_nothing_else() {
         .as_array()
         .unwrap()
         .iter()
-        .map(|change| (change["address"].as_str().unwrap(), change["action"].as_str().unwrap()))
+        .map(|change| {
+            (
+                change["address"].as_str().unwrap(),
+                change["action"].as_str().unwrap(),
+            )
+        })
         .collect();
     assert_eq!(
         addresses,
-        [("terraform_data.db", "create"), ("terraform_data.net", "create")]
+        [
+            ("terraform_data.db", "create"),
+            ("terraform_data.net", "create")
+        ]
     );
     assert_eq!(plan["outputs"], serde_json::json!(["db"]));
     assert_eq!(site.tree(), before);
-    assert!(site.0.json(&["status"])["runs"].as_array().unwrap().is_empty());
+    assert_eq!(site.runs(), 0);
 }
 
 #[test]
@@ -61,23 +74,46 @@ fn a_user_who_has_initialised_needs_nothing_more_and_keeps_everything() {
     let before = site.tree();
     site.apply(&["-f", "web.tf"]);
     assert_eq!(site.tree(), before);
-    assert_eq!(site.addresses(), ["terraform_data.web[0]", "terraform_data.web[1]"]);
+    assert_eq!(
+        site.addresses(),
+        ["terraform_data.web[0]", "terraform_data.web[1]"]
+    );
 }
 
 #[test]
 #[ignore = "needs cargo xtask stack"]
 fn variables_of_every_kind_reach_the_plan_and_the_apply() {
     let site = Site::new(&[
-        ("v.tf", "variable \"a\" {}\nvariable \"b\" {}\nvariable \"c\" {}\nvariable \"e\" {\n  ephemeral = true\n}\nlocals {\n  e = var.e\n}\n"),
-        ("x.tf", "resource \"terraform_data\" \"x\" {\n  input = [var.a, var.b, var.c]\n}\n"),
+        (
+            "v.tf",
+            "variable \"a\" {}\nvariable \"b\" {}\nvariable \"c\" {}\nvariable \"e\" {\n  ephemeral = true\n}\nlocals {\n  e = var.e\n}\n",
+        ),
+        (
+            "x.tf",
+            "resource \"terraform_data\" \"x\" {\n  input = [var.a, var.b, var.c]\n}\n",
+        ),
         ("one.auto.tfvars", "a = \"auto\"\n"),
         ("two.tfvars", "b = \"file\"\n"),
     ]);
-    let missing = ["apply", "-f", "x.tf", "--auto-approve", "-var-file=two.tfvars"];
+    let missing = [
+        "apply",
+        "-f",
+        "x.tf",
+        "--auto-approve",
+        "-var-file=two.tfvars",
+    ];
     site.kl(&missing)
         .expect(2)
         .says("the variables c, e have no value");
-    site.apply(&["-f", "x.tf", "-var-file=two.tfvars", "-var", "c=flag", "-var", "e=gone"]);
+    site.apply(&[
+        "-f",
+        "x.tf",
+        "-var-file=two.tfvars",
+        "-var",
+        "c=flag",
+        "-var",
+        "e=gone",
+    ]);
     assert_eq!(
         site.input_of("terraform_data.x"),
         serde_json::json!(["auto", "file", "flag"])
@@ -88,16 +124,38 @@ fn variables_of_every_kind_reach_the_plan_and_the_apply() {
 #[ignore = "needs cargo xtask stack"]
 fn a_selection_that_means_nothing_is_told_what_is_near() {
     let site = site();
-    site.write("locals.tf", "locals {\n  range = terraform_data.net.output\n}\n");
-    site.write("uses.tf", "resource \"terraform_data\" \"uses\" {\n  input = local.range\n}\n");
+    site.write(
+        "locals.tf",
+        "locals {\n  range = terraform_data.net.output\n}\n",
+    );
+    site.write(
+        "uses.tf",
+        "resource \"terraform_data\" \"uses\" {\n  input = local.range\n}\n",
+    );
     let refused = |arguments: &[&str], code: i32, words: &str| {
         site.kl(arguments).expect(code).says(words);
     };
-    refused(&["plan", "--target", "terraform_data.wbe"], 2, "near it are terraform_data.web");
-    refused(&["plan", "-f", "databse.tf"], 2, "did you mean database.tf?");
-    refused(&["plan", "-f", "locals.tf"], 2, "what depends on it: terraform_data.uses");
+    refused(
+        &["plan", "--target", "terraform_data.wbe"],
+        2,
+        "near it are terraform_data.web",
+    );
+    refused(
+        &["plan", "-f", "databse.tf"],
+        2,
+        "did you mean database.tf?",
+    );
+    refused(
+        &["plan", "-f", "locals.tf"],
+        2,
+        "what depends on it: terraform_data.uses",
+    );
     refused(&["plan", "-state=x", "-f", "web.tf"], 2, "-state");
-    refused(&["plan", "-lock=false", "-f", "web.tf"], 2, "-lock is not for kl");
+    refused(
+        &["plan", "-lock=false", "-f", "web.tf"],
+        2,
+        "-lock is not for kl",
+    );
     site.write("broken.tf", "resource \"a\" {\n");
     refused(&["plan", "-f", "web.tf"], 1, "broken.tf:1");
 }
@@ -126,13 +184,17 @@ fn a_program_that_is_missing_or_something_else_is_named() {
         command.env("KL_IAC_BINARY", program);
         crate::harness::Done(command.output().unwrap())
     };
-    with("/no/such/terraform").expect(2).says("could not be started");
+    with("/no/such/terraform")
+        .expect(2)
+        .says("could not be started");
     with("true").expect(2).says("did not answer as Terraform");
     site.write("old", "#!/bin/sh\necho Terraform v1.3.9\n");
     let old = site.0.path("old");
     let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     std::fs::set_permissions(&old, executable).unwrap();
-    with(old.to_str().unwrap()).expect(2).says("needs 1.5 or newer");
+    with(old.to_str().unwrap())
+        .expect(2)
+        .says("needs 1.5 or newer");
 }
 
 #[test]
@@ -143,11 +205,23 @@ fn what_changed_since_a_revision_is_a_selection() {
         let mut command = site.0.command("git");
         command.args(arguments);
         let done = command.output().unwrap();
-        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        assert!(
+            done.status.success(),
+            "{}",
+            String::from_utf8_lossy(&done.stderr)
+        );
     };
     git(&["init", "-q"]);
     git(&["add", "."]);
-    git(&["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "one"]);
+    git(&[
+        "-c",
+        "user.name=a",
+        "-c",
+        "user.email=a@b",
+        "commit",
+        "-qm",
+        "one",
+    ]);
     site.apply(&["-f", "web.tf", "-f", "database.tf"]);
     site.write("web.tf", &WEB.replace("web $", "www $"));
     site.write("new.tf", "resource \"terraform_data\" \"new\" {}\n");
@@ -161,7 +235,11 @@ fn what_changed_since_a_revision_is_a_selection() {
         .collect();
     assert_eq!(
         addresses,
-        ["terraform_data.new", "terraform_data.web[0]", "terraform_data.web[1]"]
+        [
+            "terraform_data.new",
+            "terraform_data.web[0]",
+            "terraform_data.web[1]"
+        ]
     );
     site.kl(&["plan", "--changed-from", "no-such-revision"])
         .expect(2)

@@ -94,7 +94,11 @@ impl Site {
     pub(super) fn terraform(&self, arguments: &[&str]) -> Output {
         let init = ["init", "-input=false", "-no-color"];
         let done = self.terraform_command(&init).output().unwrap();
-        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        assert!(
+            done.status.success(),
+            "{}",
+            String::from_utf8_lossy(&done.stderr)
+        );
         self.terraform_command(arguments).output().unwrap()
     }
 
@@ -102,7 +106,11 @@ impl Site {
     #[track_caller]
     pub(super) fn terraform_ok(&self, arguments: &[&str]) -> String {
         let done = self.terraform(arguments);
-        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        assert!(
+            done.status.success(),
+            "{}",
+            String::from_utf8_lossy(&done.stderr)
+        );
         String::from_utf8(done.stdout).unwrap()
     }
 
@@ -119,7 +127,7 @@ impl Site {
 
     /// The attribute values of an instance in the state.
     pub(super) fn input_of(&self, address: &str) -> Value {
-        self.0.json(&["show", address])["attributes"]["input"].clone()
+        self.0.json(&["show", address])["attributes"]["input"]["value"].clone()
     }
 
     pub(super) fn addresses(&self) -> Vec<String> {
@@ -135,6 +143,11 @@ impl Site {
         let root = self.0.path("");
         collect(&root, &root, &mut files);
         files
+    }
+
+    /// How many runs are under way.
+    pub(super) fn runs(&self) -> usize {
+        self.0.json(&["status"])["runs"].as_array().unwrap().len()
     }
 
     /// Waits until a condition holds.
@@ -163,7 +176,12 @@ fn collect(root: &Path, directory: &Path, files: &mut BTreeMap<String, Vec<u8>>)
         if path.is_dir() {
             collect(root, &path, files);
         } else {
-            let name = path.strip_prefix(root).unwrap().to_str().unwrap().to_owned();
+            let name = path
+                .strip_prefix(root)
+                .unwrap()
+                .to_str()
+                .unwrap()
+                .to_owned();
             files.insert(name, std::fs::read(&path).unwrap());
         }
     }
@@ -179,8 +197,11 @@ pub(super) fn changes(plan: &Value) -> Changes {
         if actions == "[\"no-op\"]" && previous.is_none() && !importing || actions == "[\"read\"]" {
             continue;
         }
-        let deposed = change["deposed"].as_str().unwrap_or_default();
-        let key = format!("{}{deposed}", change["address"].as_str().unwrap());
+        let address = change["address"].as_str().unwrap().to_owned();
+        let key = match change["deposed"].as_str() {
+            Some(deposed) => format!("{address}|{deposed}"),
+            None => address,
+        };
         changes.insert(key, format!("{actions}{}", previous.unwrap_or_default()));
     }
     changes
