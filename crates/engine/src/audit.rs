@@ -36,6 +36,10 @@ pub(crate) enum What<'a> {
         status: &'static str,
         command: &'a str,
     },
+    KeptSettled {
+        id: Uuid,
+        how: &'static str,
+    },
     RunReopened {
         run: Uuid,
         command: &'a str,
@@ -76,6 +80,7 @@ impl What<'_> {
             Self::RolledBack { .. } => "state.roll_back",
             Self::Committed { .. } => "state.commit",
             Self::RunEnded { .. } => "run.end",
+            Self::KeptSettled { .. } => "kept.settle",
             Self::RunReopened { .. } => "run.reopen",
             Self::Reserved { .. } => "reservation.take",
             Self::Locked { .. } => "lock.take",
@@ -132,6 +137,7 @@ impl What<'_> {
             } => {
                 Some(json!({ "run": RunId::from_uuid(*run), "status": status, "command": command }))
             }
+            Self::KeptSettled { id, how } => Some(json!({ "kept": id, "how": how })),
             Self::RunReopened { run, command } => {
                 Some(json!({ "run": RunId::from_uuid(*run), "command": command }))
             }

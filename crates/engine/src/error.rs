@@ -27,6 +27,25 @@ pub struct Conflict {
     pub access: Access,
 }
 
+/// Who stands in the way of a scope, and the asker's place in the queue.
+#[derive(Debug, Clone, Default)]
+pub struct Busy {
+    pub conflicts: Vec<Conflict>,
+    /// To be sent with the next try.
+    pub ticket: Option<String>,
+    /// How many wait in front.
+    pub ahead: Option<u32>,
+}
+
+impl From<Vec<Conflict>> for Busy {
+    fn from(conflicts: Vec<Conflict>) -> Self {
+        Self {
+            conflicts,
+            ..Self::default()
+        }
+    }
+}
+
 /// What the head was when a write was judged against it; never any of its content.
 #[derive(Debug, Clone)]
 pub struct HeadFacts {
@@ -59,7 +78,9 @@ pub enum EngineError {
         kept: bool,
     },
     #[error("part of the scope is held by somebody else")]
-    ScopeBusy(Vec<Conflict>),
+    ScopeBusy(Busy),
+    #[error("{ahead} asked before and wait for a part of the state")]
+    Queued { ahead: u32 },
     #[error("part of what was to be added is held by somebody else")]
     ExtendConflict(Vec<Conflict>),
     #[error("the reservation has ended: {reason}")]
@@ -96,6 +117,12 @@ pub enum EngineError {
     PlanInUse,
     #[error("`{address}` {what}")]
     PlanStale { address: String, what: String },
+    #[error("there is no such kept upload")]
+    NoKept,
+    #[error("somebody has dealt with this upload")]
+    KeptSettled,
+    #[error("the state changed there, too, so say which is to stay: {}", listed(.0))]
+    Undecided(Vec<String>),
     #[error("the run is damaged: {0}")]
     DamagedRun(&'static str),
     #[error("this commit key came with another request before")]

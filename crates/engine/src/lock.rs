@@ -8,6 +8,7 @@ use protocol::{LockInfo, ReservationId, RunId, StateName};
 use store::{End, Lane, Lifecycle, NewReservation, Reservation, State, WorkspaceTx};
 use uuid::Uuid;
 
+use crate::queue::Entry;
 use crate::reservations::end_held;
 use crate::tries::Tries;
 use crate::{Caller, Engine, EngineError, Holder, audit};
@@ -63,13 +64,37 @@ impl Engine {
         lane: Lane,
         info: &LockInfo,
     ) -> Result<Holder, EngineError> {
-        let mut tries = Tries::default();
-        loop {
-            match self.reserve_whole_state(caller, name, lane, info).await {
-                Err(error) if tries.another(&error).await => {}
-                outcome => return outcome,
-            }
+        if lane == Lane::Terraform {
+            return self.lock_in_turn(caller, name, info).await;
         }
+        self.reserve_whole_state(caller, name, lane, info, None)
+            .await
+    }
+
+    /// Takes the Terraform lock when it is its turn in the queue.
+    async fn lock_in_turn(
+        &self,
+        caller: &Caller,
+        name: &StateName,
+        info: &LockInfo,
+    ) -> Result<Holder, EngineError> {
+        let mut tx = self.begin(caller).await?;
+        let state = store::find_or_create_state(&mut tx, caller.environment(), name).await?;
+        tx.commit().await?;
+        let (entry, request) = self.enter_with_lock(caller, &state, info).await?;
+        // Whom the index takes for a holder may have let go just now; who waits in front is the index's to know.
+        let ahead = match &entry {
+            Entry::Open(_) => None,
+            Entry::Wait(place) => Some(place.ahead),
+        };
+        let granted = self
+            .reserve_whole_state(caller, name, Lane::Terraform, info, ahead)
+            .await;
+        // One that is refused keeps its place; one that was let through has none any more.
+        if ahead.is_none() || granted.is_ok() {
+            self.leave_queue(caller, &request);
+        }
+        granted
     }
 
     async fn reserve_whole_state(
@@ -78,6 +103,28 @@ impl Engine {
         name: &StateName,
         lane: Lane,
         info: &LockInfo,
+        ahead: Option<u32>,
+    ) -> Result<Holder, EngineError> {
+        let mut tries = Tries::default();
+        loop {
+            match self
+                .try_reserve_whole_state(caller, name, lane, info, ahead)
+                .await
+            {
+                Err(error) if tries.another(&error).await => {}
+                outcome => return outcome,
+            }
+        }
+    }
+
+    /// Where others wait in front, only what is overdue makes way.
+    async fn try_reserve_whole_state(
+        &self,
+        caller: &Caller,
+        name: &StateName,
+        lane: Lane,
+        info: &LockInfo,
+        ahead: Option<u32>,
     ) -> Result<Holder, EngineError> {
         let mut tx = self.begin(caller).await?;
         let state = store::find_or_create_state(&mut tx, caller.environment(), name).await?;
@@ -90,6 +137,9 @@ impl Engine {
         let active = store::list_active(&mut tx, state.id).await?;
         if let Some(held) = active.iter().find(|held| !held.due) {
             return Err(EngineError::Locked(Box::new(holder(held))));
+        }
+        if let Some(ahead) = ahead.filter(|ahead| *ahead > 0 && active.is_empty()) {
+            return Err(EngineError::Queued { ahead });
         }
 
         store::lock_ledger(&mut tx, state.id).await?;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use coordination::Index;
 use engine::Engine;
 use secrecy::ExposeSecret as _;
 use store::Db;
@@ -36,7 +37,11 @@ impl AppState {
     pub fn new(config: Config, db: Db) -> Self {
         let verdicts = Verdicts::new(db.clone());
         Self {
-            engine: Engine::new(db.clone(), config.deployment_key.expose_secret()),
+            engine: Engine::new(
+                db.clone(),
+                config.deployment_key.expose_secret(),
+                config.redis.clone().map(Index::new),
+            ),
             db,
             uploads: Uploads::new(config.upload_memory_bytes),
             config: Arc::new(config),

@@ -121,7 +121,7 @@ pub(crate) async fn commit(
             is_new,
         }
     } else {
-        let next = Next::after(head.as_ref(), state.head_seq, wanted.first)?;
+        let next = Next::after(head.as_ref(), state.next_seq(), wanted.first)?;
         write(tx, caller, wanted, &held, head.as_ref(), &next, &rows).await?;
         let what = audit::What::Committed {
             seq: next.seq,
@@ -184,8 +184,7 @@ struct Next {
 }
 
 impl Next {
-    fn after(head: Option<&Version>, head_seq: i64, first: First<'_>) -> Result<Self, EngineError> {
-        let seq = head_seq + 1;
+    fn after(head: Option<&Version>, seq: i64, first: First<'_>) -> Result<Self, EngineError> {
         let Some(head) = head else {
             return Ok(Self {
                 seq,

@@ -31,7 +31,7 @@ pub(crate) async fn make_room(
     if conflicts.is_empty() {
         Ok(())
     } else {
-        Err(EngineError::ScopeBusy(conflicts))
+        Err(EngineError::ScopeBusy(conflicts.into()))
     }
 }
 
@@ -54,9 +54,8 @@ pub(crate) async fn insert(
     // Against the claims as they are: room may have been made for others.
     let held = conflicting(tx, locked, &ask.claims.nodes(), None).await?;
     if !held.is_empty() {
-        return Err(EngineError::ScopeBusy(
-            describe(tx, held, ask.claims).await?,
-        ));
+        let conflicts = describe(tx, held, ask.claims).await?;
+        return Err(EngineError::ScopeBusy(conflicts.into()));
     }
     let reservation = store::insert_native(
         tx,
@@ -97,6 +96,17 @@ pub(super) async fn clear_way(
         held = conflicting(tx, state, &nodes, own).await?;
     }
     describe(tx, held, claims).await
+}
+
+/// Who stands in the way of these claims by now, and whether one of them is overdue. Locks nothing.
+pub(crate) async fn in_the_way(
+    tx: &mut WorkspaceTx,
+    state: &State,
+    claims: &ClaimSet,
+) -> Result<(Vec<Conflict>, bool), EngineError> {
+    let held = conflicting(tx, state, &claims.nodes(), None).await?;
+    let any_due = held.iter().any(|held| held.due);
+    Ok((describe(tx, held, claims).await?, any_due))
 }
 
 async fn conflicting(

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use auth::{TokenId, TokenMac};
 use chrono::Utc;
+use graph::claims::ClaimSet;
 use protocol::runs::{BeginRun, Run, RunKind};
 use protocol::scope::ScopeConfidence;
 use protocol::{LockInfo, RunId, StateName};
@@ -15,6 +16,7 @@ use super::standing::kind_text;
 use super::view::view;
 use super::{may_write, owned};
 use crate::lock::same_spelling;
+use crate::queue::{Request, Waiting};
 use crate::reservations::{Ask, insert, make_room};
 use crate::scope::{Expanded, has_rows};
 use crate::tries::Tries;
@@ -41,6 +43,9 @@ pub(super) struct Asking<'a> {
     pub(super) command: &'a str,
     pub(super) who: &'a str,
     pub(super) lease_seconds: i64,
+    /// Its place in the queue from an earlier try.
+    pub(super) ticket: Option<&'a str>,
+    pub(super) patience: Patience,
 }
 
 impl<'a> Asking<'a> {
@@ -68,7 +73,29 @@ impl<'a> Asking<'a> {
             command,
             who,
             lease_seconds: i64::from(lease_seconds),
+            ticket: None,
+            patience: Patience::new(0),
         })
+    }
+
+    /// The same, waiting for a busy scope.
+    pub(super) fn waiting(mut self, ticket: Option<&'a str>, wait_seconds: u32) -> Self {
+        self.ticket = ticket;
+        self.patience = Patience::new(wait_seconds);
+        self
+    }
+
+    /// How it waits for these claims.
+    pub(super) fn in_queue(&self, state: &'a State, claims: &'a ClaimSet) -> Waiting<'a> {
+        Waiting {
+            state,
+            claims,
+            key: self.key,
+            who: self.who,
+            command: self.command,
+            ticket: self.ticket,
+            until: self.patience.until(),
+        }
     }
 
     /// What plain Terraform is shown of the run.
@@ -89,11 +116,17 @@ fn is_line(text: &str) -> bool {
 }
 
 /// Waits for a busy scope, as long as a request may.
+#[derive(Clone, Copy)]
 pub(super) struct Patience(Instant);
 
 impl Patience {
     pub(super) fn new(wait_seconds: u32) -> Self {
         Self(Instant::now() + Duration::from_secs(wait_seconds.min(LONGEST_WAIT).into()))
+    }
+
+    /// When the request may wait no longer.
+    pub(super) fn until(self) -> Instant {
+        self.0
     }
 
     /// Whether to ask again after this error; waits a moment before it says so.
@@ -125,17 +158,21 @@ impl Engine {
         }
         let who = request.who.as_str();
         let asking = Asking::new(&request.key, &request.command, who, request.lease_seconds)?;
-        let patience = Patience::new(request.wait_seconds);
+        let asking = asking.waiting(request.ticket.as_deref(), request.wait_seconds);
         let mut tries = Tries::default();
-        let id = loop {
+        let (id, degraded) = loop {
             let begun = self.try_begin(caller, name, request, &asking, credential);
             match begun.await {
                 Err(error) if tries.another(&error).await => {}
-                Err(error) if patience.another(&error).await => {}
+                Err(error) if asking.patience.another(&error).await => {}
                 outcome => break outcome?,
             }
         };
-        self.shown(caller, id).await
+        let mut run = self.shown(caller, id).await?;
+        if let Some(reservation) = &mut run.reservation {
+            reservation.degraded = degraded;
+        }
+        Ok(run)
     }
 
     /// The run with its slice rendered.
@@ -166,14 +203,14 @@ impl Engine {
         request: &BeginRun,
         asking: &Asking<'_>,
         credential: &RunCredential,
-    ) -> Result<Uuid, EngineError> {
+    ) -> Result<(Uuid, bool), EngineError> {
         let mut tx = self.begin(caller).await?;
         let state = store::find_or_create_state(&mut tx, caller.environment(), name).await?;
         same_spelling(&state, name)?;
         if let Some(known) = begun_before(&mut tx, caller, &state, asking.key).await? {
             issue(&mut tx, caller, known.id, credential).await?;
             tx.commit().await?;
-            return Ok(known.id);
+            return Ok((known.id, false));
         }
         let head = store::find_version(&mut tx, state.id, VersionRef::Head).await?;
         if let Some(head) = &head {
@@ -183,14 +220,54 @@ impl Engine {
         tx.commit().await?;
         let expanded = self.expand(caller, name, &request.scope).await?;
         proven(&expanded)?;
+        if request.kind == RunKind::Plan {
+            let id = self
+                .record(caller, &state, request, asking, credential, expanded)
+                .await?;
+            return Ok((id, false));
+        }
+        let claims = expanded.contract.reservation_candidates.clone();
+        let waiting = asking.in_queue(&state, &claims);
+        let (pass, queued) = self.wait_in_queue(caller, &waiting).await?;
+        let recorded = self
+            .record(caller, &state, request, asking, credential, expanded)
+            .await;
+        self.after_queue(caller, &queued, &recorded).await;
+        Ok((recorded?, pass.degraded))
+    }
 
+    /// Gives the place in the queue back. If the ledger refused what the index let through, the index knew too little.
+    pub(super) async fn after_queue<T>(
+        &self,
+        caller: &Caller,
+        queued: &Request<'_>,
+        outcome: &Result<T, EngineError>,
+    ) {
+        self.leave_queue(caller, queued);
+        if matches!(outcome, Err(EngineError::ScopeBusy(_)))
+            && let Err(error) = self.load_index(caller, queued.state).await
+        {
+            tracing::debug!(%error, "the index was not loaded");
+        }
+    }
+
+    /// Reserves the scope, unless the run only plans, and records the run.
+    async fn record(
+        &self,
+        caller: &Caller,
+        state: &State,
+        request: &BeginRun,
+        asking: &Asking<'_>,
+        credential: &RunCredential,
+        expanded: Expanded,
+    ) -> Result<Uuid, EngineError> {
         let run = Uuid::now_v7();
         let mut tx = self.begin(caller).await?;
         let (expanded, reservation) = match request.kind {
             RunKind::Plan => (expanded, None),
             RunKind::Apply | RunKind::Operation => {
                 let reserved =
-                    self.reserve_scope(&mut tx, caller, &state, request, expanded, run, asking);
+                    self.reserve_scope(&mut tx, caller, state, request, expanded, run, asking);
                 let (expanded, reservation) = reserved.await?;
                 (expanded, Some(reservation))
             }

@@ -10,9 +10,11 @@ mod difference;
 mod document;
 mod keep;
 mod look;
+mod recover;
 mod reopen;
 mod settle;
 mod standing;
+mod threeway;
 mod upload;
 mod view;
 

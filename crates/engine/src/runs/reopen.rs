@@ -9,7 +9,7 @@ use store::{Reopening, RunRecord, SliceRow, State, VersionRef, WorkspaceTx};
 use tfstate::Document;
 use uuid::Uuid;
 
-use super::begin::{Asking, Patience, RunCredential, issue, json, native, proven};
+use super::begin::{Asking, RunCredential, issue, json, native, proven};
 use super::document::{Seen, seal};
 use super::may_write;
 use super::settle::read_sha256;
@@ -42,7 +42,7 @@ impl Engine {
                 "`plan_sha256` is the SHA-256 of the plan file: 64 hex digits".to_owned(),
             )
         })?;
-        let patience = Patience::new(request.wait_seconds);
+        let asking = asking.waiting(request.ticket.as_deref(), request.wait_seconds);
         let mut tries = Tries::default();
         loop {
             match self
@@ -50,7 +50,7 @@ impl Engine {
                 .await
             {
                 Err(error) if tries.another(&error).await => {}
-                Err(error) if patience.another(&error).await => {}
+                Err(error) if asking.patience.another(&error).await => {}
                 Ok(id) => return self.shown(caller, id).await,
                 Err(error) => return Err(error),
             }
@@ -79,8 +79,35 @@ impl Engine {
         let seen = self.seen(caller, &record).await?;
         let expanded = self.expand(caller, name, &scope).await?;
         proven(&expanded)?;
-        let key = format!("{}/{}", id.simple(), asking.key);
+        let claims = expanded.contract.reservation_candidates.clone();
+        let waiting = asking.in_queue(&state, &claims);
+        let (_pass, queued) = self.wait_in_queue(caller, &waiting).await?;
+        let woken = self
+            .wake(
+                caller, &state, &record, &scope, &seen, expanded, asking, credential,
+            )
+            .await;
+        self.after_queue(caller, &queued, &woken).await;
+        woken
+    }
 
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "the parts of one request, each from elsewhere"
+    )]
+    async fn wake(
+        &self,
+        caller: &Caller,
+        state: &State,
+        record: &RunRecord,
+        scope: &ScopeRequest,
+        seen: &Seen,
+        expanded: Expanded,
+        asking: &Asking<'_>,
+        credential: &RunCredential,
+    ) -> Result<Uuid, EngineError> {
+        let id = record.id;
+        let key = format!("{}/{}", id.simple(), asking.key);
         let mut tx = self.begin(caller).await?;
         store::lock_run(&mut tx, id).await?;
         let record = store::find_run(&mut tx, id).await?;
@@ -93,12 +120,12 @@ impl Engine {
         sleeps(&record)?;
         store::lock_ledger(&mut tx, state.id).await?;
         let claims = &expanded.contract.reservation_candidates;
-        make_room(&mut tx, caller, &state, claims).await?;
+        make_room(&mut tx, caller, state, claims).await?;
         let locked = store::lock_state(&mut tx, state.id).await?;
-        let expanded = self.on_head(&mut tx, &locked, &scope, expanded).await?;
-        if let Some(stale) = stale(&mut tx, &locked, &expanded, &seen).await? {
+        let expanded = self.on_head(&mut tx, &locked, scope, expanded).await?;
+        if let Some(stale) = stale(&mut tx, &locked, &expanded, seen).await? {
             tx.rollback().await?;
-            self.outdate(caller, &record, &seen).await?;
+            self.outdate(caller, &record, seen).await?;
             return Err(stale);
         }
         let ask = Ask {

@@ -248,6 +248,7 @@ fn state_of(record: &RunRecord) -> State {
         id: record.state_id,
         name: record.state_name.clone(),
         head_seq: record.base_seq,
+        seq_floor: 0,
         lifecycle: store::Lifecycle::Active,
         created_at: record.started_at,
     }

@@ -79,7 +79,7 @@ impl Attempt<'_> {
             Form::Rows => None,
             Form::Kept | Form::Opaque => {
                 let key = self.engine.sealing_key(self.caller).await?;
-                let seq = base.seq() + 1;
+                let seq = base.state.next_seq();
                 Some(
                     self.engine
                         .pack_document(&key, self.caller, base.state.id, seq, self.body)?,
@@ -174,7 +174,7 @@ impl Attempt<'_> {
         packed: Option<&[u8]>,
     ) -> Result<Written, EngineError> {
         let caller = self.caller;
-        let (id, seq) = (base.state.id, base.seq() + 1);
+        let (id, seq) = (base.state.id, base.state.next_seq());
         let mut tx = self.engine.begin(caller).await?;
         let held = self.hold(&mut tx, base).await?;
         let locked = store::lock_state(&mut tx, id).await?;

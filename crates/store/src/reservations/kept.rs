@@ -125,6 +125,76 @@ pub async fn list_kept(tx: &mut WorkspaceTx, state_id: Uuid) -> Result<Vec<KeptR
     Ok(rows)
 }
 
+/// A kept result with its body.
+#[derive(Debug, Clone)]
+pub struct KeptBody {
+    pub id: Uuid,
+    pub state_id: Uuid,
+    pub reservation_id: Uuid,
+    /// Absent for a write of plain Terraform.
+    pub run_id: Option<Uuid>,
+    pub base_seq: i64,
+    /// Compressed and sealed.
+    pub packed: Vec<u8>,
+    pub byte_size: i64,
+    pub settled: bool,
+}
+
+pub async fn find_kept_body(
+    tx: &mut WorkspaceTx,
+    state_id: Uuid,
+    id: Uuid,
+) -> Result<Option<KeptBody>, Error> {
+    let row = sqlx::query_as!(
+        KeptBody,
+        r#"
+            SELECT k.id, k.state_id, k.reservation_id, r.run_id, k.base_seq, k.body AS packed, k.byte_size,
+                   k.settled_at IS NOT NULL AS "settled!"
+            FROM kept_results k
+            JOIN reservations r ON r.workspace_id = k.workspace_id AND r.id = k.reservation_id
+            WHERE k.workspace_id = $1 AND k.state_id = $2 AND k.id = $3
+        "#,
+        tx.workspace().as_str(),
+        state_id,
+        id,
+    )
+    .fetch_optional(&mut **tx)
+    .await?;
+    Ok(row)
+}
+
+/// Notes that somebody has dealt with a kept result.
+pub async fn settle_kept(tx: &mut WorkspaceTx, id: Uuid) -> Result<(), Error> {
+    sqlx::query!(
+        r#"
+            UPDATE kept_results
+            SET settled_at = clock_timestamp()
+            WHERE workspace_id = $1 AND id = $2 AND settled_at IS NULL
+        "#,
+        tx.workspace().as_str(),
+        id,
+    )
+    .execute(&mut **tx)
+    .await?;
+    Ok(())
+}
+
+/// How many kept results of a reservation nobody has dealt with.
+pub async fn count_open_kept(tx: &mut WorkspaceTx, reservation_id: Uuid) -> Result<i64, Error> {
+    let count = sqlx::query_scalar!(
+        r#"
+            SELECT count(*) AS "count!"
+            FROM kept_results
+            WHERE workspace_id = $1 AND reservation_id = $2 AND settled_at IS NULL
+        "#,
+        tx.workspace().as_str(),
+        reservation_id,
+    )
+    .fetch_one(&mut **tx)
+    .await?;
+    Ok(count)
+}
+
 /// The packed body of a kept result with its base and plain size.
 pub async fn find_kept(
     tx: &mut WorkspaceTx,

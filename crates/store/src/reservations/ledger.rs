@@ -1,9 +1,11 @@
 //! Who holds a state: heads, and reservations as they are found, granted, kept alive and ended.
 
 use chrono::{DateTime, Utc};
+use graph::claims::{ClaimSet, Nodes};
 use protocol::{EnvironmentId, StateName};
 use uuid::Uuid;
 
+use super::changes::LedgerEvent;
 use super::nodes;
 use crate::{Error, WorkspaceTx};
 
@@ -56,6 +58,8 @@ pub struct Reservation {
     pub idem_key: String,
     pub token: i64,
     pub incarnation: i64,
+    /// The ledger's gen at which it was granted.
+    pub granted_gen: i64,
     pub status: String,
     pub lease_seconds: Option<i64>,
     pub expires_at: Option<DateTime<Utc>>,
@@ -118,7 +122,8 @@ pub async fn list_active(tx: &mut WorkspaceTx, state_id: Uuid) -> Result<Vec<Res
     let rows = sqlx::query_as!(
         Reservation,
         r#"
-            SELECT id, state_id, run_id, lane, idem_key, token, incarnation, status, lease_seconds, expires_at,
+            SELECT id, state_id, run_id, lane, idem_key, token, incarnation, granted_gen, status, lease_seconds,
+                   expires_at,
                    base_seq, end_reason, info, principal_id, created_at, last_active_at, began_at,
                    coalesce(expires_at + make_interval(secs => $3::bigint::double precision)
                        < clock_timestamp(), false) AS "due!"
@@ -144,7 +149,8 @@ pub async fn find_by_key(
     let row = sqlx::query_as!(
         Reservation,
         r#"
-            SELECT id, state_id, run_id, lane, idem_key, token, incarnation, status, lease_seconds, expires_at,
+            SELECT id, state_id, run_id, lane, idem_key, token, incarnation, granted_gen, status, lease_seconds,
+                   expires_at,
                    base_seq, end_reason, info, principal_id, created_at, last_active_at, began_at, false AS "due!"
             FROM reservations
             WHERE workspace_id = $1 AND state_id = $2 AND idem_key = $3
@@ -170,7 +176,7 @@ pub async fn find_ended_by_name(
     let row = sqlx::query_as!(
         Reservation,
         r#"
-            SELECT r.id, r.state_id, r.run_id, r.lane, r.idem_key, r.token, r.incarnation, r.status,
+            SELECT r.id, r.state_id, r.run_id, r.lane, r.idem_key, r.token, r.incarnation, r.granted_gen, r.status,
                    r.lease_seconds, r.expires_at, r.base_seq, r.end_reason, r.info, r.principal_id, r.created_at,
                    r.last_active_at, r.began_at, false AS "due!"
             FROM reservations r
@@ -195,7 +201,8 @@ pub async fn lock_active(tx: &mut WorkspaceTx, id: Uuid) -> Result<Option<Reserv
     let row = sqlx::query_as!(
         Reservation,
         r#"
-            SELECT id, state_id, run_id, lane, idem_key, token, incarnation, status, lease_seconds, expires_at,
+            SELECT id, state_id, run_id, lane, idem_key, token, incarnation, granted_gen, status, lease_seconds,
+                   expires_at,
                    base_seq, end_reason, info, principal_id, created_at, last_active_at, began_at, false AS "due!"
             FROM reservations
             WHERE workspace_id = $1 AND id = $2 AND status = 'active'
@@ -222,7 +229,20 @@ pub async fn insert_whole_state(
     )
     .execute(&mut **tx)
     .await?;
+    note_grant(tx, &granted, ClaimSet::whole_state().nodes());
     Ok(granted)
+}
+
+/// Has the grant told to whoever follows the ledger, once it is committed.
+pub(super) fn note_grant(tx: &mut WorkspaceTx, granted: &Reservation, nodes: Nodes) {
+    let event = LedgerEvent::Granted {
+        id: granted.id,
+        idem_key: granted.idem_key.clone(),
+        granted_gen: granted.granted_gen,
+        nodes,
+        info: granted.info.clone(),
+    };
+    tx.note(granted.state_id, granted.incarnation, event);
 }
 
 /// Draws the next token and grants a reservation under it, as yet without claims.
@@ -246,7 +266,8 @@ pub(super) async fn insert_reservation(
             SELECT $1, $2, $3, $4, $5, head.token, s.incarnation, $6::bigint,
                    clock_timestamp() + make_interval(secs => $6::bigint::double precision), $7, head.gen, $8, $9, $10
             FROM head, lock_service s
-            RETURNING id, state_id, run_id, lane, idem_key, token, incarnation, status, lease_seconds, expires_at,
+            RETURNING id, state_id, run_id, lane, idem_key, token, incarnation, granted_gen, status, lease_seconds,
+                      expires_at,
                       base_seq, end_reason, info, principal_id, created_at, last_active_at, began_at, false AS "due!"
         "#,
         tx.workspace().as_str(),
@@ -285,6 +306,7 @@ pub async fn end_reservation(
             SET status = $4, end_reason = $5, ended_gen = head.gen, ended_at = clock_timestamp()
             FROM head
             WHERE workspace_id = $1 AND state_id = $2 AND id = $3 AND status = 'active'
+            RETURNING incarnation, ended_gen AS "ended_gen!"
         "#,
         tx.workspace().as_str(),
         state_id,
@@ -292,11 +314,21 @@ pub async fn end_reservation(
         end.as_str(),
         reason,
     )
-    .execute(&mut **tx)
-    .await?
-    .rows_affected();
+    .fetch_optional(&mut **tx)
+    .await?;
     nodes::delete_nodes(tx, id).await?;
-    Ok(ended == 1)
+    let Some(ended) = ended else {
+        return Ok(false);
+    };
+    tx.note(
+        state_id,
+        ended.incarnation,
+        LedgerEvent::Ended {
+            id,
+            ended_gen: ended.ended_gen,
+        },
+    );
+    Ok(true)
 }
 
 /// The reservation of this id, active or ended.
@@ -307,7 +339,8 @@ pub async fn find_reservation(
     let row = sqlx::query_as!(
         Reservation,
         r#"
-            SELECT id, state_id, run_id, lane, idem_key, token, incarnation, status, lease_seconds, expires_at,
+            SELECT id, state_id, run_id, lane, idem_key, token, incarnation, granted_gen, status, lease_seconds,
+                   expires_at,
                    base_seq, end_reason, info, principal_id, created_at, last_active_at, began_at,
                    coalesce(expires_at + make_interval(secs => $3::bigint::double precision)
                        < clock_timestamp(), false) AS "due!"
@@ -407,4 +440,16 @@ pub async fn may_expire(tx: &mut WorkspaceTx) -> Result<bool, Error> {
     .fetch_one(&mut **tx)
     .await?;
     Ok(may)
+}
+
+/// The gen of a state's ledger: it grows with every grant, widening and end.
+pub async fn ledger_gen(tx: &mut WorkspaceTx, state_id: Uuid) -> Result<i64, Error> {
+    let r#gen = sqlx::query_scalar!(
+        "SELECT gen FROM lock_heads WHERE workspace_id = $1 AND state_id = $2",
+        tx.workspace().as_str(),
+        state_id,
+    )
+    .fetch_one(&mut **tx)
+    .await?;
+    Ok(r#gen)
 }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use graph::claims::{Access, Claim, ClaimSet, Nodes, Path};
 use uuid::Uuid;
 
-use super::ledger::{NewReservation, Reservation, insert_reservation};
+use super::ledger::{NewReservation, Reservation, insert_reservation, note_grant};
 use crate::{Error, WorkspaceTx};
 
 /// Grants these claims. The caller holds the ledger and has found no conflict.
@@ -16,7 +16,9 @@ pub async fn insert_native(
 ) -> Result<Reservation, Error> {
     let granted = insert_reservation(tx, new).await?;
     insert_claims(tx, granted.id, claims).await?;
-    insert_nodes(tx, granted.state_id, granted.id, &claims.nodes()).await?;
+    let nodes = claims.nodes();
+    insert_nodes(tx, granted.state_id, granted.id, &nodes).await?;
+    note_grant(tx, &granted, nodes);
     Ok(granted)
 }
 
@@ -36,7 +38,27 @@ pub async fn replace_claims(
     .await?;
     delete_nodes(tx, held.id).await?;
     insert_claims(tx, held.id, claims).await?;
-    insert_nodes(tx, held.state_id, held.id, &claims.nodes()).await
+    let nodes = claims.nodes();
+    insert_nodes(tx, held.state_id, held.id, &nodes).await?;
+    // To whoever follows the ledger this is one more grant.
+    let granted_gen = sqlx::query_scalar!(
+        r#"
+            UPDATE lock_heads
+            SET gen = gen + 1
+            WHERE workspace_id = $1 AND state_id = $2
+            RETURNING gen
+        "#,
+        tx.workspace().as_str(),
+        held.state_id,
+    )
+    .fetch_one(&mut **tx)
+    .await?;
+    let widened = Reservation {
+        granted_gen,
+        ..held.clone()
+    };
+    note_grant(tx, &widened, nodes);
+    Ok(())
 }
 
 async fn insert_claims(tx: &mut WorkspaceTx, id: Uuid, claims: &ClaimSet) -> Result<(), Error> {

@@ -70,6 +70,36 @@ pub async fn list_live_rows(tx: &mut WorkspaceTx, state_id: Uuid) -> Result<Vec<
     Ok(live)
 }
 
+/// Place and digest of every row of version `seq`, in document order.
+pub async fn list_rows_at(
+    tx: &mut WorkspaceTx,
+    state_id: Uuid,
+    seq: i64,
+) -> Result<Vec<LiveRow>, Error> {
+    let rows = sqlx::query!(
+        r#"
+            SELECT ord, body_digest
+            FROM instances
+            WHERE workspace_id = $1 AND state_id = $2
+              AND born_seq <= $3 AND (dies_seq IS NULL OR dies_seq > $3)
+            ORDER BY ord
+        "#,
+        tx.workspace().as_str(),
+        state_id,
+        seq,
+    )
+    .fetch_all(&mut **tx)
+    .await?;
+    rows.into_iter()
+        .map(|row| {
+            Ok(LiveRow {
+                ord: row.ord,
+                digest: digest(&row.body_digest)?,
+            })
+        })
+        .collect()
+}
+
 /// A live row at a place that was asked for.
 #[derive(Debug, Clone)]
 pub struct RowAt {

@@ -24,7 +24,7 @@ pub use identity::{
 };
 pub use instances::{
     LiveRow, NewInstance, RowAt, RowPage, close_instances, insert_instances, list_live_rows,
-    live_rows_at, page_of_rows,
+    list_rows_at, live_rows_at, page_of_rows,
 };
 pub use outputs::{
     LiveOutput, NewOutput, OutputRow, close_outputs, insert_outputs, list_live_outputs,

@@ -8,6 +8,7 @@ use anyhow::{Context as _, Result, ensure};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 
+use super::databases::Databases;
 use super::postgres::Postgres;
 use super::scratch::Scratch;
 use crate::host::foreground;
@@ -46,12 +47,14 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
-    pub(crate) fn new(bin_dir: PathBuf, postgres: &Postgres, public_url: String) -> Self {
+    pub(crate) fn new(bin_dir: PathBuf, databases: &Databases, public_url: String) -> Self {
+        let postgres = &databases.postgres;
         Self {
             program: bin_dir.join("kld"),
             environment: vec![
                 ("KL_DATABASE_URL", postgres.url(LOGIN_ROLE, DATABASE)),
                 ("KL_MIGRATE_DATABASE_URL", postgres.superuser_url(DATABASE)),
+                ("KL_REDIS_URL", databases.redis.url()),
                 ("KL_TOKEN_PEPPER", secret()),
                 ("KL_DEPLOYMENT_KEY", secret()),
                 ("KL_PUBLIC_URL", public_url.clone()),

@@ -79,7 +79,7 @@ impl Stack {
             Some(port) => format!("http://127.0.0.1:{port}"),
             None => addresses[0].url(),
         };
-        let settings = Settings::new(workspace.bin_dir(options.profile), postgres, public_url);
+        let settings = Settings::new(workspace.bin_dir(options.profile), &databases, public_url);
         kld::migrate(&settings, postgres).await?;
         let operator_token = kld::bootstrap(&settings).await?;
 

@@ -2,5 +2,10 @@
 
 mod begin;
 mod commits;
+mod leases;
+mod plans;
+mod queue;
+mod recover;
+mod restore;
 mod stage;
 mod uploads;

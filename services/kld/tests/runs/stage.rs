@@ -138,6 +138,14 @@ impl<'a> Native<'a> {
         self.upload(id, next_serial(&change(slice))).await
     }
 
+    /// Uploads, without asking what the slice is now, what its Terraform has made of it.
+    pub(super) async fn change_late(&self, id: &str, resource: &str, value: &str) -> Reply {
+        let lineage = self.client.read("prod").await.ok().json()["lineage"].clone();
+        let document = Doc::new(99).without_resources().with(resource, value);
+        let document = document.with_lineage(lineage.as_str().unwrap());
+        self.upload(id, document.bytes()).await
+    }
+
     pub(super) async fn post(&self, rest: &str, body: Value) -> Reply {
         self.client.post(&self.path(rest), body).await
     }

@@ -51,9 +51,31 @@ pub(crate) fn refusal(error: EngineError) -> ApiError {
                 .with_members(conflict_info(&info))
                 .with("kept", kept)
         }
-        EngineError::ScopeBusy(conflicts) => {
-            ApiError::with_detail(Code::ReservationConflict, busy(said, &conflicts))
-                .with_members(waiting(&conflicts))
+        EngineError::ScopeBusy(held) => {
+            let said = match held.ahead {
+                Some(ahead) if held.conflicts.is_empty() => {
+                    format!("{ahead} asked for a part of the scope before and wait for it")
+                }
+                _ => busy(said, &held.conflicts),
+            };
+            let members = Waiting {
+                ticket: held.ticket,
+                ahead: held.ahead,
+                ..waiting(&held.conflicts)
+            };
+            ApiError::with_detail(Code::ReservationConflict, said).with_members(members)
+        }
+        EngineError::Queued { ahead } => {
+            // A client goes on waiting only for a lock whose information it can parse.
+            let info = LockInfo {
+                id: format!("queue {ahead} in front"),
+                operation: "waiting".to_owned(),
+                info: said.clone(),
+                who: "the queue".to_owned(),
+                created: Some(chrono::Utc::now()),
+                ..LockInfo::default()
+            };
+            ApiError::with_detail(Code::StateLocked, said).with_members(conflict_info(&info))
         }
         EngineError::ExtendConflict(conflicts) => {
             ApiError::with_detail(Code::ExtendConflict, busy(said, &conflicts))
@@ -98,6 +120,11 @@ pub(crate) fn refusal(error: EngineError) -> ApiError {
         EngineError::PlanInUse => ApiError::with_detail(Code::Conflict, said),
         EngineError::PlanStale { ref address, .. } => {
             ApiError::with_detail(Code::PlanStale, said).with("address", address)
+        }
+        EngineError::NoKept => ApiError::with_detail(Code::NotFound, said),
+        EngineError::KeptSettled => ApiError::with_detail(Code::Conflict, said),
+        EngineError::Undecided(addresses) => {
+            ApiError::with_detail(Code::VersionConflict, said).with("addresses", addresses)
         }
         error @ EngineError::DamagedRun(_) => ApiError::internal(&error),
         EngineError::LockRequired => ApiError::with_detail(
