@@ -25,8 +25,8 @@ pub(crate) use self::tenancy::{
     MemberCreateArgs, MemberSetArgs, TokenCommand, TokenCreateArgs, TokenRevokeArgs,
 };
 pub(crate) use self::work::{
-    AbortArgs, ApplyArgs, ApplyCommand, GraphArgs, GraphFormat, PlanArgs, RunBeginArgs, RunCommand,
-    RunEndArgs, RunStatusArgs, ScopeArgs, TerraformArgs, WhyArgs,
+    AbortArgs, ApplyArgs, ApplyCommand, GraphArgs, GraphFormat, PlanArgs, RecoverArgs,
+    RunBeginArgs, RunCommand, RunEndArgs, RunStatusArgs, ScopeArgs, TerraformArgs, WhyArgs,
 };
 use crate::config::address::{environment_id, state_name, workspace_id};
 use crate::config::values::Protocol;
@@ -150,6 +150,8 @@ pub(crate) enum Command {
     Plan(PlanArgs),
     /// Apply what is selected, or a plan; others work on the rest meanwhile.
     Apply(ApplyArgs),
+    /// Show and take over what was uploaded too late or beyond its scope.
+    Recover(RecoverArgs),
     /// A run for another tool that runs Terraform: begin, status, end.
     #[command(subcommand)]
     Run(RunCommand),
@@ -256,6 +258,7 @@ impl Command {
             Self::Rollback(args) => args.state.argument.clone(),
             Self::Unlock(args) => args.state.argument.clone(),
             Self::Undelete(args) => args.state.argument.clone(),
+            Self::Recover(args) => args.state.argument.clone(),
             _ => None,
         }
     }

@@ -49,7 +49,8 @@ impl Client {
         kept: Uuid,
     ) -> Result<(), ApiError> {
         let url = kept_route(state, kept, &["discard"]);
-        self.done(Call::new(Method::POST, url, Repeat::Freely)).await
+        self.done(Call::new(Method::POST, url, Repeat::Freely))
+            .await
     }
 }
 

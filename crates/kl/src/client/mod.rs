@@ -6,6 +6,7 @@
 
 mod documents;
 mod error;
+mod kept;
 mod locks;
 mod runs;
 mod state_engine;

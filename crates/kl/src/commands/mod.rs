@@ -15,6 +15,7 @@ mod list;
 mod members;
 mod pages;
 mod pull;
+mod recover;
 mod reference;
 mod rollback;
 mod runs;
@@ -121,6 +122,7 @@ pub(crate) async fn run(command: Command, context: &Context) -> Result<()> {
             Some(ApplyCommand::Abort(args)) => abort::run(args, context).await,
             None => work::apply(args, context).await,
         },
+        Command::Recover(args) => recover::run(args, context).await,
         Command::Run(command) => runs::run(command, context).await,
         Command::Why(args) => why::run(args, context).await,
         Command::Graph(args) => graph::run(args, context).await,

@@ -134,7 +134,9 @@ async fn adopt(
         let failure = open.iter().fold(failure, |failure, address| {
             failure.hint(format!("{address} changed on both sides"))
         });
-        return Err(failure.hint("add `--prefer-kept ADDRESS` or `--prefer-state ADDRESS` for each"));
+        return Err(
+            failure.hint("add `--prefer-kept ADDRESS` or `--prefer-state ADDRESS` for each")
+        );
     }
     let question = format!(
         "Take over {} addresses of kept upload {id} into state `{}`?",
@@ -208,7 +210,10 @@ fn text(view: &View, context: &Context) -> String {
         for address in addresses {
             text.push_str(&format!("  {}\n", beside(address)));
         }
-        text.push_str(&format!("  take it over: kl recover --adopt {}\n", result.id));
+        text.push_str(&format!(
+            "  take it over: kl recover --adopt {}\n",
+            result.id
+        ));
     }
     if let Some(errored) = &view.errored {
         text.push_str(&match errored.kept_as {

@@ -13,13 +13,14 @@ use crate::output::time::{ago, span, stamp, when};
 pub(super) async fn run(context: &Context) -> Result<()> {
     let client = context.client()?;
     let state = context.state(&client).await?;
-    let status = match client.get_state_status(&state).await {
+    let found = client.get_state_status(&state).await;
+    let runs = why::under_way(&client, &state).await?;
+    let status = match found {
         Ok(status) => Some(status),
         // A first run may be under way before anything was written.
-        Err(error) if error.is_absent_state() => None,
+        Err(error) if error.is_absent_state() && !runs.is_empty() => None,
         Err(error) => return Err(unreadable(error.into(), &state)),
     };
-    let runs = why::under_way(&client, &state).await?;
     let view = View { status, runs };
     context
         .printer
@@ -77,6 +78,14 @@ fn standing(status: &StateStatus, state: &StateAddress, context: &Context) -> St
         table.pair("lock", format!("held by {}, {}", holder.who, doing(holder)));
         table.pair("", lifetime(holder, context));
         table.pair("lock id", &holder.lock_id);
+    }
+    for waiting in &status.waiting {
+        let since = ago((context.now - waiting.since).num_seconds());
+        let about = &waiting.about;
+        table.pair(
+            "waiting",
+            format!("{}, `{}`, since {since}", about.who, about.command),
+        );
     }
     for kept in status.kept.iter().filter(|kept| !kept.settled) {
         table.pair("kept", kept_result(kept, context));

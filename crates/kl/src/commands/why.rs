@@ -61,10 +61,11 @@ pub(super) async fn run(args: WhyArgs, context: &Context) -> Result<()> {
 
 /// The runs of a state that are under way.
 pub(super) async fn under_way(client: &Client, state: &StateAddress) -> Result<Vec<Run>> {
-    let page = client
-        .list_runs(state, NEWEST, None)
-        .await
-        .map_err(|error| status::unreadable(error.into(), state))?;
+    let page = match client.list_runs(state, NEWEST, None).await {
+        Ok(page) => page,
+        Err(error) if error.is_absent_state() => return Ok(Vec::new()),
+        Err(error) => return Err(status::unreadable(error.into(), state)),
+    };
     let is_under_way = |run: &Run| run.status == RunStatus::Running;
     Ok(page.runs.into_iter().filter(is_under_way).collect())
 }

@@ -147,7 +147,10 @@ impl Site {
 
     /// How many runs are under way.
     pub(super) fn runs(&self) -> usize {
-        self.0.json(&["status"])["runs"].as_array().unwrap().len()
+        let status = self.kl(&["status", "--json"]).stdout();
+        // Before anything was begun there is no state to tell of.
+        let status: Value = serde_json::from_str(&status).unwrap_or_default();
+        status["runs"].as_array().map_or(0, Vec::len)
     }
 
     /// Waits until a condition holds.

@@ -105,7 +105,8 @@ impl Scene<'_> {
             ended.stderr
         );
         let said = format!("{}{}", ended.stdout, ended.stderr);
-        self.narrator.command(&format!("kl {line}   # exit {code}"), &said);
+        self.narrator
+            .command(&format!("kl {line}   # exit {code}"), &said);
         Ok(ended)
     }
 
@@ -133,14 +134,20 @@ impl Scene<'_> {
         let started = Instant::now();
         let mut running = Vec::new();
         for number in 0..TEAMS {
-            running.push(self.command(&format!("apply -f team{number}.tf --auto-approve")).spawn()?);
+            running.push(
+                self.command(&format!("apply -f team{number}.tf --auto-approve"))
+                    .spawn()?,
+            );
         }
         self.narrator
             .say("kl apply -f team0.tf … team7.tf, each with five seconds of work:");
         self.until_runs(TEAMS).await?;
         self.directory.run_ok(&["init"]).await?;
         let refused = self.directory.run(&["plan"]).await?;
-        ensure!(refused.code != 0, "plain terraform planned beside native runs");
+        ensure!(
+            refused.code != 0,
+            "plain terraform planned beside native runs"
+        );
         self.narrator.refusal("terraform plan", &refused.stderr);
         ensure!(
             refused.stderr.contains("kl apply -f team"),
@@ -155,8 +162,9 @@ impl Scene<'_> {
             );
         }
         let all = started.elapsed().as_secs_f64();
-        self.narrator
-            .say(&format!("All eight landed within {all:.1} s. Each is an entry of its own:"));
+        self.narrator.say(&format!(
+            "All eight landed within {all:.1} s. Each is an entry of its own:"
+        ));
         self.shows("history --limit 9", 0).await?;
         std::fs::remove_dir_all(self.directory.path().join(".terraform"))?;
         Ok(())
@@ -166,13 +174,20 @@ impl Scene<'_> {
         self.narrator
             .chapter("An apply that fails half-way keeps what it built");
         let two = format!("{}{}", team("first", "true"), team("second", "exit 3"));
-        let two = two.replace("second in ${terraform_data.network", "second on ${terraform_data.first");
+        let two = two.replace(
+            "second in ${terraform_data.network",
+            "second on ${terraform_data.first",
+        );
         self.directory.write("two.tf", &two)?;
         self.shows("apply -f two.tf --auto-approve", 1).await?;
         let listed = self.kl("state list --json").await?.stdout;
-        ensure!(listed.contains("terraform_data.first"), "the first resource is not on record");
+        ensure!(
+            listed.contains("terraform_data.first"),
+            "the first resource is not on record"
+        );
         self.directory.remove("two.tf")?;
-        self.shows("apply -f two.tf --auto-approve --confirm-scope", 0).await?;
+        self.shows("apply -f two.tf --auto-approve --confirm-scope", 0)
+            .await?;
         self.narrator
             .say("The file is gone, so what was last written from it was destroyed.");
         Ok(())
@@ -181,13 +196,16 @@ impl Scene<'_> {
     async fn a_dead_runner(&mut self) -> Result<()> {
         self.narrator
             .chapter("kill -9 of kl: terraform goes on, and what it builds is on record");
-        self.directory
-            .write("slow.tf", &team("slow", "while [ ! -e go ]; do sleep 0.1; done"))?;
+        self.directory.write(
+            "slow.tf",
+            &team("slow", "while [ ! -e go ]; do sleep 0.1; done"),
+        )?;
         let mut apply = self.command("apply -f slow.tf --auto-approve").spawn()?;
         self.until_runs(1).await?;
         tokio::time::sleep(Duration::from_secs(2)).await;
         apply.kill().await?;
-        self.narrator.command("kill -9 %1   # kl apply -f slow.tf", "");
+        self.narrator
+            .command("kill -9 %1   # kl apply -f slow.tf", "");
         let status = self.shows("status", 0).await?;
         let run = status
             .stdout
@@ -207,16 +225,19 @@ impl Scene<'_> {
     }
 
     async fn saved_plans(&mut self) -> Result<()> {
-        self.narrator
-            .chapter("A saved plan outlives what others do elsewhere, and nothing done to its own slice");
+        self.narrator.chapter(
+            "A saved plan outlives what others do elsewhere, and nothing done to its own slice",
+        );
         self.directory.write("team1.tf", &team("team1b", "true"))?;
         self.shows("plan -f team1.tf -o one.plan", 0).await?;
         self.directory.write("team2.tf", &team("team2b", "true"))?;
-        self.kl("apply -f team2.tf --auto-approve --confirm-scope").await?;
+        self.kl("apply -f team2.tf --auto-approve --confirm-scope")
+            .await?;
         self.shows("apply one.plan", 0).await?;
         self.directory.write("team1.tf", &team("team1c", "true"))?;
         self.kl("plan -f team1.tf -o two.plan").await?;
-        self.kl("apply -f team1.tf --auto-approve --confirm-scope").await?;
+        self.kl("apply -f team1.tf --auto-approve --confirm-scope")
+            .await?;
         self.shows("apply two.plan", 1).await?;
         Ok(())
     }
@@ -230,13 +251,16 @@ impl Scene<'_> {
         )?;
         self.shows("plan -f team3.tf --fallback never", 4).await?;
         self.directory.remove("unknown.tf.json")?;
-        self.shows("apply -f team3.tf --protocol http --auto-approve", 0).await?;
+        self.shows("apply -f team3.tf --protocol http --auto-approve", 0)
+            .await?;
         Ok(())
     }
 
     async fn until_runs(&self, count: usize) -> Result<()> {
         self.until("runs under way", |status| {
-            status["runs"].as_array().is_some_and(|runs| runs.len() >= count)
+            status["runs"]
+                .as_array()
+                .is_some_and(|runs| runs.len() >= count)
         })
         .await
     }
