@@ -7,6 +7,7 @@
 
 mod client;
 mod corpus;
+mod delta;
 mod disk;
 mod documents;
 mod instance;
@@ -72,13 +73,14 @@ enum Group {
     Snapshot,
     Disk,
     Instance,
+    Delta,
     Memory,
     Locks,
     Small,
 }
 
 impl Group {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 9] = [
         Self::Corpus,
         Self::Split,
         Self::Small,
@@ -86,6 +88,7 @@ impl Group {
         Self::Memory,
         Self::Locks,
         Self::Instance,
+        Self::Delta,
         Self::Disk,
     ];
 
@@ -96,6 +99,7 @@ impl Group {
             Self::Snapshot => snapshot::NAMES,
             Self::Disk => disk::NAMES,
             Self::Instance => instance::NAMES,
+            Self::Delta => delta::NAMES,
             Self::Memory => memory::NAMES,
             Self::Locks => locks::NAMES,
             Self::Small => small::NAMES,
@@ -109,6 +113,7 @@ impl Group {
             Self::Snapshot => snapshot::measure(bench, report).await,
             Self::Disk => disk::measure(bench, report).await,
             Self::Instance => instance::measure(bench, report).await,
+            Self::Delta => delta::measure(bench, report).await,
             Self::Memory => memory::measure(bench, report).await,
             Self::Locks => locks::measure(bench, report).await,
             Self::Small => small::measure(bench, report).await,
