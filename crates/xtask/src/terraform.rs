@@ -46,6 +46,10 @@ impl Terraform {
         Ok(Self { program })
     }
 
+    pub(crate) fn program(&self) -> &Path {
+        &self.program
+    }
+
     /// A new, empty directory in which terraform keeps its state in `backend`, or locally when there is none.
     pub(crate) fn directory(&self, backend: Option<Backend>) -> Result<Directory> {
         Ok(Directory {

@@ -59,6 +59,7 @@ impl From<ShapeArgs> for StackOptions {
             } else {
                 ObjectStorage::Without
             },
+            front: None,
         }
     }
 }

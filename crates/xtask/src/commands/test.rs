@@ -62,6 +62,7 @@ async fn end_to_end(workspace: &Workspace) -> Result<u8> {
         return Ok(0);
     };
     let options = StackOptions {
+        front: None,
         replicas: NonZeroU8::MIN.saturating_add(1),
         profile: Profile::Debug,
         durability: Durability::FsyncOff,

@@ -37,6 +37,8 @@ pub(crate) struct StackOptions {
     pub(crate) profile: Profile,
     pub(crate) durability: Durability,
     pub(crate) object_storage: ObjectStorage,
+    /// The port by which clients reach it, if that is not its own: something else listens there, and passes on.
+    pub(crate) front: Option<u16>,
 }
 
 /// Whether an S3 server belongs to the stack.
@@ -75,7 +77,7 @@ impl Stack {
 
         let addresses = kld::take_addresses(&mut ports, options.replicas)?;
         let balancer_port = if balanced { Some(ports.take()?) } else { None };
-        let public_url = match balancer_port {
+        let public_url = match options.front.or(balancer_port) {
             Some(port) => format!("http://127.0.0.1:{port}"),
             None => addresses[0].url(),
         };
@@ -91,7 +93,9 @@ impl Stack {
             Some(port) => Some(Balancer::start(workspace, scratch, port, &replicas).await?),
             None => None,
         };
-        let tenancy = Tenancy::create(settings.public_url(), &operator_token)
+        // Past whatever is in front, which may not be ready yet.
+        let behind = balancer.as_ref().map_or(replicas[0].url(), Balancer::url);
+        let tenancy = Tenancy::create(behind, &operator_token)
             .await
             .context("cannot create the stack's tenants")?;
 

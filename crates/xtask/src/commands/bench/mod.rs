@@ -11,6 +11,7 @@ mod delta;
 mod disk;
 mod documents;
 mod instance;
+mod lanes;
 mod locks;
 mod memory;
 mod report;
@@ -56,7 +57,17 @@ struct Bench {
 impl Bench {
     /// A stack for one group.
     async fn stack(&self) -> Result<Stack> {
+        self.start(None).await
+    }
+
+    /// A stack whose clients reach it by this port.
+    async fn stack_behind(&self, port: u16) -> Result<Stack> {
+        self.start(Some(port)).await
+    }
+
+    async fn start(&self, front: Option<u16>) -> Result<Stack> {
         let options = StackOptions {
+            front,
             replicas: NonZeroU8::MIN,
             profile: Profile::Release,
             durability: Durability::Durable,
@@ -76,13 +87,14 @@ enum Group {
     Instance,
     Delta,
     Slice,
+    Lanes,
     Memory,
     Locks,
     Small,
 }
 
 impl Group {
-    const ALL: [Self; 10] = [
+    const ALL: [Self; 11] = [
         Self::Corpus,
         Self::Split,
         Self::Small,
@@ -92,6 +104,7 @@ impl Group {
         Self::Instance,
         Self::Delta,
         Self::Slice,
+        Self::Lanes,
         Self::Disk,
     ];
 
@@ -104,6 +117,7 @@ impl Group {
             Self::Instance => instance::NAMES,
             Self::Delta => delta::NAMES,
             Self::Slice => slice::NAMES,
+            Self::Lanes => lanes::NAMES,
             Self::Memory => memory::NAMES,
             Self::Locks => locks::NAMES,
             Self::Small => small::NAMES,
@@ -119,6 +133,7 @@ impl Group {
             Self::Instance => instance::measure(bench, report).await,
             Self::Delta => delta::measure(bench, report).await,
             Self::Slice => slice::measure(bench, report).await,
+            Self::Lanes => lanes::measure(bench, report).await,
             Self::Memory => memory::measure(bench, report).await,
             Self::Locks => locks::measure(bench, report).await,
             Self::Small => small::measure(bench, report).await,

@@ -39,6 +39,7 @@ pub(crate) async fn run(args: &DemoArgs) -> Result<u8> {
     let terraform = Terraform::find()?;
     let workspace = Workspace::locate()?;
     let options = StackOptions {
+        front: None,
         replicas: NonZeroU8::MIN.saturating_add(1),
         profile: Profile::from_release_flag(args.release),
         // The figures of the last chapter are bytes and seconds on disk.
