@@ -5,6 +5,7 @@
 //! must be decided together; and does everything that costs time in proportion to a document outside of
 //! it. What is pure (comparison, judgement) stands in functions without I/O.
 
+pub mod archive;
 mod audit;
 mod browse;
 mod caller;
@@ -16,6 +17,7 @@ mod lifecycle;
 mod lock;
 mod read;
 mod rollback;
+mod tags;
 mod tries;
 mod write;
 
@@ -32,6 +34,7 @@ pub use lock::{UnlockTarget, Unlocked};
 pub use read::{DocumentBody, ReadDocument};
 pub use rollback::RolledBack;
 pub use store::{Source, VersionRef};
+pub use tags::is_tag;
 pub use write::{WriteLock, WriteReport, Written};
 
 use crate::documents::Documents;

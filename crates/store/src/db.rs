@@ -165,6 +165,11 @@ impl Db {
         schema::check(&mut *self.system().await?).await
     }
 
+    /// The pool itself, for what listens on a connection of its own.
+    pub(crate) const fn pool(&self) -> &PgPool {
+        &self.pool
+    }
+
     /// How many connections are open, and how many of them idle.
     #[must_use]
     pub fn connections(&self) -> (u32, usize) {

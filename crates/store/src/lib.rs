@@ -10,13 +10,16 @@
 pub mod catalogue;
 mod db;
 mod error;
+pub mod jobs;
 mod keys;
 mod lock_service;
+pub mod queue;
 mod reservations;
 mod retry;
 pub mod schema;
 mod seal;
 mod states;
+pub mod tags;
 pub mod tenancy;
 #[cfg(feature = "testing")]
 pub mod testing;

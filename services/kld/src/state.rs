@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use engine::Engine;
+use engine::archive::Archives;
 use secrecy::ExposeSecret as _;
 use store::Db;
 
@@ -26,6 +27,8 @@ pub struct AppState {
     pub token_uses: TokenUses,
     /// Room for large uploads.
     pub uploads: Uploads,
+    /// Archives, where the deployment keeps any.
+    pub archives: Option<Archives>,
     /// Whether the replica wants requests.
     pub readiness: Readiness,
 }
@@ -35,8 +38,13 @@ impl AppState {
     #[must_use]
     pub fn new(config: Config, db: Db) -> Self {
         let verdicts = Verdicts::new(db.clone());
+        let engine = Engine::new(db.clone(), config.deployment_key.expose_secret());
+        let archives = config
+            .archives
+            .archives(&engine, config.deployment_key.expose_secret());
         Self {
-            engine: Engine::new(db.clone(), config.deployment_key.expose_secret()),
+            engine,
+            archives,
             db,
             uploads: Uploads::new(config.upload_memory_bytes),
             config: Arc::new(config),

@@ -101,7 +101,7 @@ impl Prepared {
 }
 
 /// For people and for the column.
-fn opaque_reason(reason: &OpaqueReason) -> String {
+pub(crate) fn opaque_reason(reason: &OpaqueReason) -> String {
     match reason {
         OpaqueReason::Encrypted => "the client encrypted it".to_owned(),
         OpaqueReason::OlderVersion(version) => format!("its format is version {version}"),
@@ -112,7 +112,7 @@ fn opaque_reason(reason: &OpaqueReason) -> String {
     }
 }
 
-fn new_instance<'a>(state: &'a State<'_>, index: usize) -> NewInstance<'a> {
+pub(crate) fn new_instance<'a>(state: &'a State<'_>, index: usize) -> NewInstance<'a> {
     let instance = &state.instances[index];
     let block = &state.blocks[instance.block as usize];
     let address = state.address(instance);

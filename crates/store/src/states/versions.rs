@@ -135,26 +135,26 @@ pub struct NewVersion<'a> {
 }
 
 /// One row as every query of this module selects it.
-struct VersionRow {
-    seq: i64,
-    id: Uuid,
-    serial: Option<String>,
-    lineage: Option<String>,
-    terraform_version: Option<String>,
-    source: String,
-    created_at: DateTime<Utc>,
-    created_by: String,
-    forced: bool,
-    unlocked: bool,
-    form: String,
-    opaque_reason: Option<String>,
-    header: Option<Vec<u8>>,
-    rows_digest: Vec<u8>,
-    sha256: Option<Vec<u8>>,
-    byte_size: Option<i64>,
-    instance_count: i64,
-    previous_instance_count: Option<i64>,
-    rows_changed: i64,
+pub(super) struct VersionRow {
+    pub(super) seq: i64,
+    pub(super) id: Uuid,
+    pub(super) serial: Option<String>,
+    pub(super) lineage: Option<String>,
+    pub(super) terraform_version: Option<String>,
+    pub(super) source: String,
+    pub(super) created_at: DateTime<Utc>,
+    pub(super) created_by: String,
+    pub(super) forced: bool,
+    pub(super) unlocked: bool,
+    pub(super) form: String,
+    pub(super) opaque_reason: Option<String>,
+    pub(super) header: Option<Vec<u8>>,
+    pub(super) rows_digest: Vec<u8>,
+    pub(super) sha256: Option<Vec<u8>>,
+    pub(super) byte_size: Option<i64>,
+    pub(super) instance_count: i64,
+    pub(super) previous_instance_count: Option<i64>,
+    pub(super) rows_changed: i64,
 }
 
 impl TryFrom<VersionRow> for Version {

@@ -1,5 +1,6 @@
 //! The handlers, and the route table put together from each module's rows.
 
+mod archives;
 pub mod parameter;
 pub mod service;
 mod states;
@@ -15,5 +16,6 @@ pub fn table() -> Vec<Route> {
     routes.extend(tenancy::routes());
     routes.extend(terraform::routes());
     routes.extend(states::routes());
+    routes.extend(archives::routes());
     routes
 }

@@ -65,6 +65,20 @@ const EXPECTED: &[(&str, &str)] = &[
     ("release_admin_lock", "maintainer admin"),
     ("force_unlock_state", "writer maintainer admin"),
     ("undelete_state", "writer maintainer admin"),
+    ("list_tags", "viewer reader writer maintainer admin"),
+    ("set_tag", "writer maintainer admin"),
+    ("unset_tag", "writer maintainer admin"),
+    ("export_state", "maintainer admin"),
+    ("create_import", "writer maintainer admin"),
+    ("list_missing_parts", "writer maintainer admin"),
+    ("complete_import", "writer maintainer admin"),
+    ("list_jobs", "writer maintainer admin"),
+    ("get_job", "writer maintainer admin"),
+    ("download_archive", "maintainer admin"),
+    ("cancel_job", "writer maintainer admin"),
+    ("get_archive_keys", "public"),
+    ("get_object", "public"),
+    ("put_object", "public"),
 ];
 
 /// Where a request goes.

@@ -5,6 +5,7 @@
 //! Figures that need the same preparation are a group: one module, one list of names, one function. Each group runs on
 //! a stack of its own, so that no figure depends on what ran before it.
 
+mod archive;
 mod client;
 mod corpus;
 mod disk;
@@ -75,10 +76,11 @@ enum Group {
     Memory,
     Locks,
     Small,
+    Archive,
 }
 
 impl Group {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 9] = [
         Self::Corpus,
         Self::Split,
         Self::Small,
@@ -87,6 +89,7 @@ impl Group {
         Self::Locks,
         Self::Instance,
         Self::Disk,
+        Self::Archive,
     ];
 
     fn names(self) -> &'static [&'static str] {
@@ -99,6 +102,7 @@ impl Group {
             Self::Memory => memory::NAMES,
             Self::Locks => locks::NAMES,
             Self::Small => small::NAMES,
+            Self::Archive => archive::NAMES,
         }
     }
 
@@ -112,6 +116,7 @@ impl Group {
             Self::Memory => memory::measure(bench, report).await,
             Self::Locks => locks::measure(bench, report).await,
             Self::Small => small::measure(bench, report).await,
+            Self::Archive => archive::measure(bench, report).await,
         }
     }
 }
@@ -155,7 +160,8 @@ async fn run_optimised(workspace: &Workspace, filter: Option<&str>) -> Result<u8
     let mut build = workspace.cargo();
     build
         .args(["build", "--quiet", "--release", "--workspace"])
-        .args(["--bin", "kld", "--bin", "kl", "--bin", "xtask"]);
+        .args(["--bin", "kld", "--bin", "kl", "--bin", "xtask"])
+        .args(["--bin", "archive-worker"]);
     foreground::run_checked(build).await?;
     let mut bench = Command::new(workspace.bin_dir(Profile::Release).join("xtask"));
     bench.arg("bench").args(filter);

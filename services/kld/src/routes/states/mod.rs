@@ -2,7 +2,7 @@
 //! hand. Beneath the same address as the Terraform lane.
 
 mod browse;
-mod history;
+pub(crate) mod history;
 mod mask;
 mod operations;
 mod render;

@@ -110,7 +110,7 @@ pub(crate) fn acting_in(caller: &EnvironmentCaller) -> Result<Caller, ApiError> 
     acting_as(caller)
 }
 
-fn acting_as(context: &Context) -> Result<Caller, ApiError> {
+pub(crate) fn acting_as(context: &Context) -> Result<Caller, ApiError> {
     #[derive(Debug, thiserror::Error)]
     #[error("the decision was not on an environment")]
     struct NotInEnvironment;
