@@ -4,7 +4,7 @@ use protocol::{EnvironmentId, WorkspaceId};
 
 use crate::{Action, CallerKind, Context, Principal, Roles};
 
-/// What an action is asked for on. It comes from the path of a request, never from its body.
+/// What an action is asked for on. A workspace that a request names must be the token's own, wherever it is named.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Resource {
     /// The caller itself.

@@ -67,6 +67,8 @@ pub enum EngineError {
     NotWritable(&'static str),
     #[error("the version is kept as opaque bytes ({0}): it has no resources to speak of")]
     Opaque(String),
+    #[error("`{field}`: {text:?} is not what belongs there")]
+    BadScope { field: String, text: String },
     #[error("the target is the current version")]
     AlreadyCurrent,
     #[error("another state bears this name")]

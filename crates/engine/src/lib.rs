@@ -12,11 +12,15 @@ mod caller;
 mod compare;
 mod documents;
 mod error;
+mod graphs;
 mod keys;
 mod lifecycle;
 mod lock;
+mod native;
 mod read;
 mod rollback;
+mod scope;
+mod slice;
 mod tags;
 mod tries;
 mod write;
@@ -30,14 +34,19 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 pub use browse::Status;
 pub use caller::Caller;
 pub use error::{EngineError, HeadFacts, Holder};
+pub use graphs::{Provenance, StateGraph};
 pub use lock::{UnlockTarget, Unlocked};
+pub use native::{Inventory, Resolved, SliceObject, SliceObjects, Surroundings};
 pub use read::{DocumentBody, ReadDocument};
 pub use rollback::RolledBack;
+pub use scope::Expanded;
+pub use slice::{RenderedSlice, SliceSpec, render_slice};
 pub use store::{Source, VersionRef};
 pub use tags::is_tag;
 pub use write::{WriteLock, WriteReport, Written};
 
 use crate::documents::Documents;
+use crate::graphs::Graphs;
 use crate::keys::DataKeys;
 
 /// Documents above this size are large: few of them are worked on at once.
@@ -51,6 +60,7 @@ pub struct Engine(Arc<Inner>);
 pub struct Inner {
     db: Db,
     documents: Documents,
+    graphs: Graphs,
     data_keys: DataKeys,
     /// Bounds how many large documents are split and compared at the same time: the work saturates a
     /// core each, and more would only starve small requests.
@@ -73,6 +83,7 @@ impl Engine {
         Self(Arc::new(Inner {
             db,
             documents: Documents::new(),
+            graphs: Graphs::new(),
             data_keys: DataKeys::new(deployment_key),
             large_documents: Semaphore::new(cores),
         }))

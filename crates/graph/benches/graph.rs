@@ -1,5 +1,5 @@
-//! A state of 100,000 instances: 2,000 instances of a module with 50 instances each, in ten blocks
-//! per kind of module, over 40 kinds.
+//! States of 1,000, 10,000 and 100,000 instances. The largest has 2,000 instances of a module with 50 instances each, in
+//! ten blocks per kind of module, over 40 kinds.
 
 use std::hint::black_box;
 
@@ -10,6 +10,8 @@ use graph::scope::{
 };
 use graph::{InstanceRow, Object, Patch, RealizedGraph, RowRef, Seq};
 
+/// Instances, kinds of modules, and instances of each kind.
+const SIZES: [(usize, usize, usize); 3] = [(1_000, 20, 1), (10_000, 40, 5), (100_000, 40, 50)];
 const KINDS: usize = 40;
 const COPIES: usize = 50;
 const BLOCKS: usize = 10;
@@ -40,12 +42,12 @@ impl Row {
 
 /// Each block depends on the blocks of its module before it, and on the last one of the kind before;
 /// four kinds belong together.
-fn rows() -> Vec<Row> {
+fn rows(kinds: usize, copies: usize) -> Vec<Row> {
     let mut rows = Vec::new();
-    for kind in 0..KINDS {
+    for kind in 0..kinds {
         for block in 0..BLOCKS {
             let (config_address, dependencies) = block_of(kind, block);
-            for copy in 0..COPIES {
+            for copy in 0..copies {
                 for key in 0..KEYS {
                     let address = format!(
                         "module.service_{kind}[\"eu-central-{copy}\"].aws_thing.part_{block}[{key}]"
@@ -95,17 +97,17 @@ fn configuration() -> Configuration {
 }
 
 /// As many blocks of their own as there are instances: the other extreme.
-fn flat_rows() -> Vec<Row> {
+fn flat_rows(count: usize) -> Vec<Row> {
     let name = |number: usize| format!("aws_thing.number_{number}");
     let row = |number: usize| Row {
         address: name(number),
         config_address: name(number),
         dependencies: (1..=6)
-            .filter_map(|back| number.checked_sub(back * 1_000))
+            .filter_map(|back| number.checked_sub(back * count / 100))
             .map(name)
             .collect(),
     };
-    (0..KINDS * COPIES * BLOCKS * KEYS).map(row).collect()
+    (0..count).map(row).collect()
 }
 
 fn build(rows: &[Row]) -> RealizedGraph {
@@ -113,8 +115,12 @@ fn build(rows: &[Row]) -> RealizedGraph {
 }
 
 fn graphs(c: &mut Criterion) {
-    for (shape, rows) in [("modules", rows()), ("flat", flat_rows())] {
-        let mut group = c.benchmark_group(format!("100k instances, {shape}"));
+    let shapes = SIZES.into_iter().flat_map(|(size, kinds, copies)| {
+        [("modules", rows(kinds, copies)), ("flat", flat_rows(size))]
+    });
+    for (shape, rows) in shapes {
+        let size = rows.len() / 1_000;
+        let mut group = c.benchmark_group(format!("{size}k instances, {shape}"));
         group.sample_size(20);
         group.bench_function("build", |b| b.iter(|| build(&rows)));
         let graph = build(&rows);
@@ -131,7 +137,7 @@ fn graphs(c: &mut Criterion) {
             b.iter(|| {
                 let graph = current.take().expect("the graph of the round before");
                 let (from, to) = (graph.seq(), Seq(graph.seq().0 + 1));
-                let born: Vec<_> = rows[5_000..5_003]
+                let born: Vec<_> = rows[500..503]
                     .iter()
                     .map(|row| row.borrowed(to.0))
                     .collect();
@@ -165,7 +171,7 @@ fn graphs(c: &mut Criterion) {
 fn scopes(c: &mut Criterion) {
     let mut group = c.benchmark_group("100k instances, modules, 400 declared blocks");
     group.sample_size(20);
-    let graph = build(&rows());
+    let graph = build(&rows(KINDS, COPIES));
     for (name, target) in [
         ("closure of a leaf", "module.service_0.aws_thing.part_0"),
         ("closure of 12 blocks", "module.service_1.aws_thing.part_1"),

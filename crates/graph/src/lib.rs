@@ -16,4 +16,7 @@ pub mod scope;
 
 pub use address::{BlockMode, ConfigAddress, ConfigModule, NotAConfigAddress, NotAConfigModule};
 pub use codec::DecodeError;
-pub use realized::{GraphError, Instance, InstanceRow, Object, Patch, RealizedGraph, RowRef, Seq};
+pub use realized::{
+    Dependents, GraphBuilder, GraphError, Instance, InstanceRow, Neighbours, Object, Patch, Reach,
+    RealizedGraph, RowRef, Seq,
+};

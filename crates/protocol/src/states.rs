@@ -366,3 +366,20 @@ pub struct UndeleteAnswer {
     /// Its id.
     pub state_id: StateId,
 }
+
+/// What a resource depends on and what depends on it. Blocks of the configuration, without keys.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct GraphNeighbours {
+    /// The version.
+    pub seq: i64,
+    /// The block.
+    pub address: String,
+    /// Its instances in the state.
+    pub instances: Vec<String>,
+    /// What it depends on.
+    pub dependencies: Vec<String>,
+    /// What depends on it.
+    pub dependents: Vec<String>,
+    /// Whether dependencies were followed to their end.
+    pub transitive: bool,
+}

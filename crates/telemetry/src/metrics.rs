@@ -21,6 +21,8 @@ const STORE_CONNECTIONS: &str = "kl_store_connections";
 const JOBS_ENDED: &str = "kl_jobs_total";
 const JOBS_RUNNING: &str = "kl_jobs_running";
 const JOB_QUEUE: &str = "kl_job_queue";
+const GRAPHS: &str = "kl_graphs_total";
+const GRAPH_SECONDS: &str = "kl_graph_seconds";
 
 /// What kind of number a metric is.
 #[derive(Debug, Clone, Copy)]
@@ -67,6 +69,16 @@ const METRICS: &[(&str, Kind, &str)] = &[
         STORE_CONNECTIONS,
         Kind::Gauge,
         "Database connections, by what they do.",
+    ),
+    (
+        GRAPHS,
+        Kind::Counter,
+        "Dependency graphs asked for, by where they came from.",
+    ),
+    (
+        GRAPH_SECONDS,
+        Kind::Histogram,
+        "Seconds it took to make a dependency graph, by how it was made.",
     ),
     (
         JOBS_ENDED,
@@ -119,6 +131,17 @@ pub enum VerdictSource {
     Cache,
     /// The database.
     Store,
+}
+
+/// Where a dependency graph came from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GraphSource {
+    /// This process had it.
+    Memory,
+    /// It was made from that of an older version, by what changed since.
+    Patched,
+    /// It was built from all rows.
+    Built,
 }
 
 /// Why a transaction is begun again.
@@ -237,6 +260,19 @@ pub fn store_connections(open: u32, idle: u32) {
     gauge!(STORE_CONNECTIONS, "state" => "busy").set(f64::from(open.saturating_sub(idle)));
 }
 
+/// A dependency graph was asked for; making it took so long, unless it was there.
+pub fn graph_loaded(source: GraphSource, making: Option<Duration>) {
+    let source = match source {
+        GraphSource::Memory => "memory",
+        GraphSource::Patched => "patched",
+        GraphSource::Built => "built",
+    };
+    counter!(GRAPHS, "source" => source).increment(1);
+    if let Some(making) = making {
+        histogram!(GRAPH_SECONDS, "source" => source).record(making.as_secs_f64());
+    }
+}
+
 /// The statuses the service answers with; anything else is one value.
 const fn status_label(status: u16) -> &'static str {
     match status {
@@ -298,7 +334,11 @@ pub fn install_metrics() -> anyhow::Result<MetricsHandle> {
 fn install() -> anyhow::Result<PrometheusHandle> {
     let recorder = PrometheusBuilder::new()
         .set_buckets_for_metric(Matcher::Full(HTTP_SECONDS.to_owned()), &SECONDS_BUCKETS)
-        .context("set the buckets of request durations")?
+        .and_then(|builder| {
+            builder
+                .set_buckets_for_metric(Matcher::Full(GRAPH_SECONDS.to_owned()), &SECONDS_BUCKETS)
+        })
+        .context("set the buckets of durations")?
         .build_recorder();
     let handle = recorder.handle();
     ::metrics::set_global_recorder(recorder)

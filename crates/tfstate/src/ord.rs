@@ -8,7 +8,7 @@
 //! Each text is written with NUL as `00 FF` and ends with `00`. What follows an end is never
 //! `FF`, so a text sorts before every longer text it begins.
 
-use crate::address::{Key, Mode};
+use crate::address::{Address, Key, Mode};
 
 /// A row's place, decoded. The derived order is the document order.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -56,6 +56,33 @@ impl Place {
             }
         }
         ord.into_boxed_slice()
+    }
+
+    /// The places of everything that can stand at an address: from the first until before the second. Without a key
+    /// the resource's shell is among them.
+    pub fn range_of(address: &Address) -> (Vec<u8>, Vec<u8>) {
+        let mut from = Vec::new();
+        let module = address.module_path();
+        push_block(
+            &mut from,
+            &module,
+            address.mode,
+            &address.kind,
+            &address.name,
+        );
+        let mut until = from.clone();
+        match &address.key {
+            None => {
+                from.push(SHELL);
+                until.push(INT_KEY);
+            }
+            key => {
+                push_instance(&mut from, key.as_ref(), None);
+                push_key(&mut until, key.as_ref());
+                until.push(DEPOSED + 1);
+            }
+        }
+        (from, until)
     }
 
     /// The inverse of [`Place::encode`].
@@ -116,6 +143,17 @@ pub(crate) fn push_shell(ord: &mut Vec<u8>) {
 }
 
 pub(crate) fn push_instance(ord: &mut Vec<u8>, key: Option<&Key>, deposed: Option<&str>) {
+    push_key(ord, key);
+    match deposed {
+        None => ord.push(CURRENT),
+        Some(deposed) => {
+            ord.push(DEPOSED);
+            push_text(ord, deposed);
+        }
+    }
+}
+
+fn push_key(ord: &mut Vec<u8>, key: Option<&Key>) {
     match key {
         None => ord.push(NO_KEY),
         Some(Key::Int(number)) => {
@@ -126,13 +164,6 @@ pub(crate) fn push_instance(ord: &mut Vec<u8>, key: Option<&Key>, deposed: Optio
         Some(Key::Str(text)) => {
             ord.push(STRING_KEY);
             push_text(ord, text);
-        }
-    }
-    match deposed {
-        None => ord.push(CURRENT),
-        Some(deposed) => {
-            ord.push(DEPOSED);
-            push_text(ord, deposed);
         }
     }
 }

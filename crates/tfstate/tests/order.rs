@@ -3,7 +3,7 @@
 
 use proptest::prelude::*;
 use proptest::sample::select;
-use tfstate::{Digest, Key, Mode, OrdKey, Place, RowsDigest};
+use tfstate::{Address, Digest, Key, Mode, ModuleStep, OrdKey, Place, RowsDigest};
 
 fn text() -> impl Strategy<Value = String> {
     let odd = [
@@ -45,6 +45,44 @@ fn place() -> impl Strategy<Value = Place> {
     })
 }
 
+/// An address out of few, so that two of them often have to do with each other.
+fn address() -> impl Strategy<Value = Address> {
+    let key = || {
+        select(vec![
+            None,
+            Some(Key::Int(-1)),
+            Some(Key::Int(0)),
+            Some(Key::Int(1)),
+            Some(Key::Str(String::new())),
+            Some(Key::Str("a".to_owned())),
+            Some(Key::Str("a\0".to_owned())),
+            Some(Key::Str("a\0b".to_owned())),
+            Some(Key::Str("ab".to_owned())),
+        ])
+    };
+    let name = || select(vec!["a", "ab", "b"]).prop_map(str::to_owned);
+    let step = (name(), key()).prop_map(|(name, key)| ModuleStep { name, key });
+    let module = prop::collection::vec(step, 0..2);
+    let mode = prop_oneof![Just(Mode::Managed), Just(Mode::Data)];
+    (module, mode, name(), name(), key()).prop_map(|(module, mode, kind, name, key)| Address {
+        module,
+        mode,
+        kind,
+        name,
+        key,
+    })
+}
+
+fn place_at(address: &Address, key: OrdKey) -> Place {
+    Place {
+        module: address.module_path(),
+        mode: address.mode,
+        kind: address.kind.clone(),
+        name: address.name.clone(),
+        key,
+    }
+}
+
 /// The order as the facts about Terraform word it, without any derived comparison.
 fn document_order(a: &Place, b: &Place) -> std::cmp::Ordering {
     fn rank(key: &OrdKey) -> (u8, i64, Vec<u8>, Option<Vec<u8>>) {
@@ -67,6 +105,27 @@ fn document_order(a: &Place, b: &Place) -> std::cmp::Ordering {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn the_range_of_an_address_holds_its_objects_and_nothing_else(
+        wanted in address(),
+        other in address(),
+        deposed in prop::option::of("[0-9a-f]{8}"),
+    ) {
+        let (from, until) = Place::range_of(&wanted);
+        let is_within = |place: Place| {
+            let ord = place.encode();
+            from[..] <= ord[..] && ord[..] < until[..]
+        };
+        for address in [&wanted, &other] {
+            let key = address.key.clone();
+            let object = OrdKey::Instance { key, deposed: deposed.clone() };
+            prop_assert_eq!(is_within(place_at(address, object)), *address == wanted);
+            let has_shell = wanted.key.is_none()
+                && address.resource_address() == wanted.resource_address();
+            prop_assert_eq!(is_within(place_at(address, OrdKey::Shell)), has_shell);
+        }
+    }
 
     #[test]
     fn encoded_places_compare_as_places_do(a in place(), b in place()) {

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use axum::body::{Body, HttpBody};
 use axum::extract::{FromRequest, Request};
-use axum::http::header;
+use axum::http::{HeaderMap, header};
 use bytes::{Bytes, BytesMut};
 use http_body::{Frame, SizeHint};
 use http_body_util::BodyExt as _;
@@ -207,7 +207,7 @@ impl<T: DeserializeOwned, S: Sync> FromRequest<S> for Json<T> {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, _: &S) -> Result<Self, ApiError> {
-        expect_json(&request)?;
+        expect_json(request.headers())?;
         let bytes = read_body(request.into_body(), MAX_JSON_BYTES).await?;
         parse(&bytes).map(Self)
     }
@@ -235,7 +235,7 @@ impl<T: DeserializeOwned, S: Sync> FromRequest<S> for Create<T> {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, _: &S) -> Result<Self, ApiError> {
-        expect_json(&request)?;
+        expect_json(request.headers())?;
         let key = idempotency_key(&request)?;
         let mut digest = Sha256::new();
         digest.update(request.method().as_str());
@@ -270,9 +270,8 @@ fn idempotency_key(request: &Request) -> Result<Option<String>, ApiError> {
     }
 }
 
-fn expect_json(request: &Request) -> Result<(), ApiError> {
-    let kind = request
-        .headers()
+pub(crate) fn expect_json(headers: &HeaderMap) -> Result<(), ApiError> {
+    let kind = headers
         .get(header::CONTENT_TYPE)
         .and_then(|kind| kind.to_str().ok());
     let kind = kind.map(|kind| kind.split(';').next().unwrap_or_default().trim());
@@ -285,7 +284,7 @@ fn expect_json(request: &Request) -> Result<(), ApiError> {
     }
 }
 
-fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
+pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
     serde_json::from_slice(bytes).map_err(|error| {
         // What the parser says names places, fields and types; of values it may quote a short one, which the caller sent
         // a moment ago.

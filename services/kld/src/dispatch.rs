@@ -7,7 +7,6 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Instant;
 
-use auth::Context;
 use axum::Router;
 use axum::body::{Body, HttpBody};
 use axum::extract::FromRequestParts as _;
@@ -23,7 +22,7 @@ use tracing::Instrument as _;
 use tracing::field::Empty;
 use uuid::Uuid;
 
-use crate::access::{PathParams, admit, query_holds_token};
+use crate::access::{PathParams, admit, identify, query_holds_token, record};
 use crate::body::{Activity, guard};
 use crate::error::ApiError;
 use crate::state::AppState;
@@ -189,11 +188,18 @@ async fn handle(
     }
     let params = path_params(&mut parts).await;
     let route = &bound.route;
-    if let Access::Needs(action) = route.access {
-        let mut admitted = admit(app, &parts, route.lane, route.scope(), action, &params).await?;
-        admitted.context = admitted.context.in_request(request_id.0.as_str());
-        record(&admitted.context);
-        parts.extensions.insert(admitted);
+    match route.access {
+        Access::Needs(action) => {
+            let mut admitted = admit(app, &parts, route, action, &params).await?;
+            admitted.context = admitted.context.in_request(request_id.0.as_str());
+            record(&admitted.context);
+            parts.extensions.insert(admitted);
+        }
+        Access::NeedsOnNamed(action) => {
+            let undecided = identify(app, &parts).await?.asking(action, route.lane);
+            parts.extensions.insert(undecided);
+        }
+        Access::Public(_) => {}
     }
     parts.extensions.insert(params);
     parts.extensions.insert(request_id.clone());
@@ -212,18 +218,6 @@ async fn handle(
             }
         },
         () = activity.idle_too_long() => Err(ApiError::new(Code::Timeout).retry_after(1)),
-    }
-}
-
-/// Notes in the request's span where it is and with which token.
-fn record(context: &Context) {
-    let span = tracing::Span::current();
-    span.record("token.id", context.token_id().as_str());
-    if let Some(workspace) = context.workspace() {
-        span.record("workspace.id", workspace.as_str());
-    }
-    if let Some(environment) = context.environment() {
-        span.record("environment.id", environment.as_str());
     }
 }
 

@@ -30,6 +30,9 @@ pub enum Lane {
 pub enum Access {
     /// This, on what the address names.
     Needs(Action),
+    /// This, on the state that the request names in its body or its query. The dispatcher sees to it that somebody is
+    /// logged in; the extractor that reads the name decides, and a handler gets neither caller nor body without it.
+    NeedsOnNamed(Action),
     /// Nothing; the text says why that is right.
     Public(&'static str),
 }
@@ -45,6 +48,8 @@ pub enum Scope {
     Workspace,
     /// The environment `{ws}/{env}`, or something in it.
     Environment,
+    /// The state that the request names in its body or its query.
+    Named,
 }
 
 /// One row of the table.
@@ -136,6 +141,24 @@ impl Route {
         )
     }
 
+    /// A row on the state that the request names in its body or its query.
+    pub fn named(
+        name: &'static str,
+        method: Method,
+        path: &'static str,
+        action: Action,
+        endpoint: impl Into<Endpoint>,
+    ) -> Self {
+        Self::new(
+            name,
+            method,
+            path,
+            Lane::Api,
+            Access::NeedsOnNamed(action),
+            endpoint.into(),
+        )
+    }
+
     /// A row that asks for no login; `why` is for the reader.
     pub fn public(
         name: &'static str,
@@ -177,7 +200,9 @@ impl Route {
     /// What the route is on.
     #[must_use]
     pub fn scope(&self) -> Scope {
-        if self.path.contains("/{env}") {
+        if matches!(self.access, Access::NeedsOnNamed(_)) {
+            Scope::Named
+        } else if self.path.contains("/{env}") {
             Scope::Environment
         } else if self.path.contains("/{ws}") {
             Scope::Workspace

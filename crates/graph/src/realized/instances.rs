@@ -45,6 +45,14 @@ impl Instances {
         self.table.len()
     }
 
+    pub(super) fn size_bytes(&self) -> usize {
+        let words = self.free.capacity() + self.first.capacity() + self.table.capacity();
+        self.text.capacity()
+            + self.slots.capacity() * size_of::<Slot>()
+            + words * size_of::<u32>()
+            + self.deposed_keys.size_bytes()
+    }
+
     pub(super) fn row(&self, slot: &Slot) -> RowRef<'_> {
         row(&self.text, &self.deposed_keys, slot)
     }

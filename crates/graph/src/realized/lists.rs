@@ -27,6 +27,15 @@ impl Lists {
         self.spans.len()
     }
 
+    pub(super) fn size_bytes(&self) -> usize {
+        let words = self.members.capacity()
+            + 2 * self.spans.capacity()
+            + self.users.capacity()
+            + self.free.capacity()
+            + self.table.capacity();
+        words * size_of::<u32>()
+    }
+
     pub(super) fn get(&self, list: u32) -> &[NodeId] {
         members(&self.members, &self.spans, list)
     }

@@ -6,8 +6,10 @@
 //!
 //! Not for: attribute values, and edges that only the configuration knows; a scope unites the two.
 
+mod builder;
 mod instances;
 mod lists;
+mod neighbours;
 mod reverse;
 mod rows;
 mod texts;
@@ -17,7 +19,10 @@ use instances::{Instances, Slot};
 use lists::Lists;
 use texts::Texts;
 
-pub(crate) use reverse::{Csr, Dependents};
+pub use builder::GraphBuilder;
+pub use neighbours::{Neighbours, Reach};
+pub(crate) use reverse::Csr;
+pub use reverse::Dependents;
 pub use rows::{InstanceRow, Object, Patch, RowRef, Seq};
 
 /// Why rows make no graph. A graph that cannot be patched must be built anew from the store.
@@ -97,12 +102,11 @@ impl RealizedGraph {
         seq: Seq,
         rows: impl IntoIterator<Item = InstanceRow<'r>>,
     ) -> Result<Self, GraphError> {
-        let mut graph = Self::empty(seq);
-        let mut list = Vec::new();
+        let mut builder = GraphBuilder::new(seq);
         for row in rows {
-            graph.add_row(row, &mut list)?;
+            builder.add(row)?;
         }
-        Ok(graph)
+        Ok(builder.finish())
     }
 
     /// The graph one version later. Takes the graph with it, so that one half patched cannot be used.
@@ -141,6 +145,29 @@ impl RealizedGraph {
     /// How many objects and shells the state has.
     pub fn instance_count(&self) -> usize {
         self.instances.len()
+    }
+
+    /// How much memory the graph takes, about.
+    pub fn size_bytes(&self) -> usize {
+        self.names.size_bytes()
+            + self.modules.size_bytes()
+            + self.blocks.capacity() * size_of::<Block>()
+            + self.instances.size_bytes()
+            + self.lists.size_bytes()
+    }
+
+    /// The managed blocks that the state has an object of, sorted.
+    pub fn managed_blocks(&self) -> Vec<&str> {
+        let has_object = |slot: &&Slot| {
+            self.mode(slot.node) == Some(BlockMode::Managed)
+                && self.instances.row(slot).object != Object::Shell
+        };
+        self.sorted_names(
+            self.instances
+                .iter()
+                .filter(has_object)
+                .map(|slot| slot.node),
+        )
     }
 
     /// Every instance, in no order.

@@ -5,7 +5,8 @@
 use super::{NodeId, RealizedGraph};
 
 /// For each node the nodes that directly depend on it, by way of the lists they share.
-pub(crate) struct Dependents {
+#[derive(Debug)]
+pub struct Dependents {
     /// The lists each node is a member of.
     lists_with: Csr,
     /// The nodes that have each list.
@@ -13,13 +14,15 @@ pub(crate) struct Dependents {
 }
 
 /// Lists of numbers, one for each index, in two flat arrays.
+#[derive(Debug)]
 pub(crate) struct Csr {
     ends: Vec<u32>,
     values: Vec<u32>,
 }
 
 impl Dependents {
-    pub(crate) fn of(graph: &RealizedGraph) -> Self {
+    /// Reads the whole graph.
+    pub fn of(graph: &RealizedGraph) -> Self {
         // Instances come in no order, but most resources have one list: keeping the last one of each
         // node leaves few pairs that are there twice.
         let mut last = vec![u32::MAX; graph.node_count()];
@@ -42,6 +45,11 @@ impl Dependents {
             lists_with: Csr::new(graph.node_count(), &members),
             nodes_with: Csr::new(graph.list_slots(), &pairs),
         }
+    }
+
+    /// How much memory this takes, about.
+    pub fn size_bytes(&self) -> usize {
+        self.lists_with.size_bytes() + self.nodes_with.size_bytes()
     }
 
     /// The numbers of the lists that `node` is a member of.
@@ -79,6 +87,10 @@ impl Csr {
             *place += 1;
         }
         Self { ends, values }
+    }
+
+    fn size_bytes(&self) -> usize {
+        (self.ends.capacity() + self.values.capacity()) * size_of::<u32>()
     }
 
     pub(crate) fn get(&self, index: usize) -> &[u32] {

@@ -21,6 +21,10 @@ impl Texts {
         self.ends.len()
     }
 
+    pub(super) fn size_bytes(&self) -> usize {
+        self.bytes.capacity() + (self.ends.capacity() + self.table.capacity()) * size_of::<u32>()
+    }
+
     pub(crate) fn get(&self, id: u32) -> &str {
         text(&self.bytes, &self.ends, id)
     }

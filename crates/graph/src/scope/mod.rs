@@ -9,6 +9,7 @@
 
 mod claims;
 mod contract;
+mod dependents;
 mod drawn;
 mod expand;
 mod moves;
@@ -21,6 +22,7 @@ mod walk;
 mod widen;
 
 pub use contract::{Diagnostics, ScopeContract};
+pub use dependents::dependents;
 pub use expand::{expand, orphans};
 pub use moves::Move;
 pub use outputs::{OutputBeyond, ScopeOutputs};

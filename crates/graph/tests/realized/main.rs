@@ -8,5 +8,6 @@ mod support;
 
 mod bytes;
 mod corpus;
+mod neighbours;
 mod patches;
 mod rows;

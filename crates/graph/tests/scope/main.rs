@@ -7,6 +7,7 @@ mod support;
 
 mod cases;
 mod claims;
+mod dependents;
 mod experiments;
 mod model;
 mod moves;

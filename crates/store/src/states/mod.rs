@@ -6,15 +6,19 @@
 //! workspace.
 
 mod documents;
+mod graph_rows;
 mod identity;
 mod instances;
 mod outputs;
 mod resources;
 mod rollback;
+mod slices;
+mod sources;
 mod transfer;
 mod versions;
 
 pub use documents::{find_document, find_parts, insert_document, insert_parts};
+pub use graph_rows::{DeadRow, GraphRow, each_graph_row, rows_born_between, rows_dead_between};
 pub use identity::{
     Lifecycle, State, StateRecord, advance_head, delete_state, find_deleted, find_or_create_state,
     find_state, list_deleted, list_states, lock_state, undelete_state,
@@ -27,6 +31,8 @@ pub use outputs::{
 };
 pub use resources::{ResourceRow, find_instance, list_resources};
 pub use rollback::restore_rows;
+pub use slices::{SliceRow, outputs_named, rows_in_ranges, serials_of};
+pub use sources::{RecordedSource, list_sources, record_sources, sources_in_files};
 pub use transfer::{
     BornRow, ClosedRow, HistoricVersion, HistorySize, RestoredVersion, born_bytes, born_outputs,
     born_rows, closed_outputs, closed_rows, create_importing_state, history_page, history_size,

@@ -106,6 +106,23 @@ pub struct StateCaller {
 }
 
 impl StateCaller {
+    /// A caller whose request was decided over what it names otherwise than in its address.
+    pub(super) fn of(
+        admitted: Admitted,
+        workspace: WorkspaceId,
+        environment: EnvironmentId,
+        name: StateName,
+    ) -> Self {
+        Self {
+            caller: EnvironmentCaller {
+                caller: Caller(admitted),
+                workspace,
+                environment,
+            },
+            name,
+        }
+    }
+
     /// The workspace.
     #[must_use]
     pub const fn workspace(&self) -> &WorkspaceId {
@@ -134,7 +151,7 @@ impl Deref for StateCaller {
 }
 
 /// An extractor that does not fit its route: a defect that any request to it shows.
-fn misplaced() -> ApiError {
+pub(super) fn misplaced() -> ApiError {
     #[derive(Debug, thiserror::Error)]
     #[error("the handler asks for a caller that its route's address does not name")]
     struct Misplaced;

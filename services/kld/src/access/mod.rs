@@ -3,12 +3,14 @@
 mod caller;
 mod credentials;
 mod gate;
+mod named;
 mod uses;
 mod verdicts;
 
 pub use caller::{Caller, EnvironmentCaller, StateCaller, WorkspaceCaller};
+pub use named::Named;
 pub use uses::TokenUses;
 pub use verdicts::Verdicts;
 
 pub(crate) use credentials::query_holds_token;
-pub(crate) use gate::{PathParams, admit};
+pub(crate) use gate::{PathParams, admit, identify, record};

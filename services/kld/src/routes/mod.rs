@@ -3,6 +3,7 @@
 mod archives;
 pub mod parameter;
 pub mod service;
+mod state_engine;
 mod states;
 pub mod tenancy;
 mod terraform;
@@ -17,5 +18,6 @@ pub fn table() -> Vec<Route> {
     routes.extend(terraform::routes());
     routes.extend(states::routes());
     routes.extend(archives::routes());
+    routes.extend(state_engine::routes());
     routes
 }

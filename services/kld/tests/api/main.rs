@@ -11,6 +11,9 @@ mod harness;
 #[path = "../lane/mod.rs"]
 mod lane;
 
+#[path = "../native/mod.rs"]
+mod native;
+
 mod login;
 mod matrix;
 mod outages;

@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use axum::http::Method;
 use kld::table::{Access, Lane, Route, Scope};
 use protocol::{Code, EnvironmentId, Role, WorkspaceId};
 use serde_json::Value;
@@ -49,6 +50,12 @@ const EXPECTED: &[(&str, &str)] = &[
     ("list_states", "viewer reader writer maintainer admin"),
     ("list_deleted_states", "writer maintainer admin"),
     ("get_status", "viewer reader writer maintainer admin"),
+    ("get_capabilities", "everybody"),
+    ("resolve_state", "viewer reader writer maintainer admin"),
+    ("get_inventory", "viewer reader writer maintainer admin"),
+    ("expand_scope", "viewer reader writer maintainer admin"),
+    ("read_slice", "reader writer maintainer admin"),
+    ("get_graph", "viewer reader writer maintainer admin"),
     ("list_resources", "viewer reader writer maintainer admin"),
     ("get_resource", "viewer reader writer maintainer admin"),
     (
@@ -160,17 +167,20 @@ impl World {
         }
     }
 
+    fn ids(&self, place: Place) -> (WorkspaceId, EnvironmentId) {
+        match place {
+            Place::Own => self.own.clone(),
+            Place::OtherEnvironment => (self.own.0.clone(), self.other_environment.clone()),
+            Place::OtherWorkspace => self.other.clone(),
+            Place::Nowhere => (
+                WorkspaceId::from_bytes([0xee; 6]),
+                EnvironmentId::from_bytes([0xee; 6]),
+            ),
+        }
+    }
+
     fn path(&self, route: &Route, place: Place) -> String {
-        let nowhere = (
-            WorkspaceId::from_bytes([0xee; 6]),
-            EnvironmentId::from_bytes([0xee; 6]),
-        );
-        let (workspace, environment) = match place {
-            Place::Own => (&self.own.0, &self.own.1),
-            Place::OtherEnvironment => (&self.own.0, &self.other_environment),
-            Place::OtherWorkspace => (&self.other.0, &self.other.1),
-            Place::Nowhere => (&nowhere.0, &nowhere.1),
-        };
+        let (workspace, environment) = self.ids(place);
         let path = route
             .path
             .replace("{ws}", workspace.as_str())
@@ -178,11 +188,18 @@ impl World {
             .replace("{name}", "some-state")
             .replace("{principal}", "pr_eeeeeeeeeeee")
             .replace("{token_id}", "eeeeeeeeeeee");
+        let query = match route.scope() {
+            Scope::Named if route.method == Method::GET => {
+                format!("?state={workspace}/{environment}/some-state")
+            }
+            _ => String::new(),
+        };
         // Whatever else an address names, nothing is there.
         path.split('/')
             .map(|part| if part.starts_with('{') { "1" } else { part })
             .collect::<Vec<_>>()
             .join("/")
+            + &query
     }
 
     /// Sends the request of a route and gives status, everything in the answer that may be compared, and the cost in
@@ -194,7 +211,12 @@ impl World {
             request = request.bearer_auth(token);
         }
         if !matches!(route.method.as_str(), "GET" | "HEAD") {
-            request = request.json(&serde_json::json!({}));
+            let mut body = serde_json::json!({});
+            if route.scope() == Scope::Named {
+                let (workspace, environment) = self.ids(place);
+                body["state"] = format!("{workspace}/{environment}/some-state").into();
+            }
+            request = request.json(&body);
         }
         let before = self.wire.statements();
         let response = request.send().await.unwrap();
@@ -255,7 +277,7 @@ fn expected_code(route: &Route, who: &str, holder: Holder, place: Place) -> Opti
             Place::Own | Place::OtherEnvironment => Some(Code::Forbidden),
             Place::OtherWorkspace | Place::Nowhere => Some(hidden),
         },
-        Scope::Environment => match place {
+        Scope::Environment | Scope::Named => match place {
             Place::OtherEnvironment if !holder.wide => Some(hidden),
             Place::Own | Place::OtherEnvironment if role_may => None,
             Place::Own | Place::OtherEnvironment => Some(Code::Forbidden),
@@ -337,7 +359,10 @@ async fn without_a_login_every_route_says_401() {
 async fn absent_and_foreign_are_the_same_answer_at_the_same_cost() {
     let world = World::make().await;
     for route in kld::routes::table() {
-        if !matches!(route.scope(), Scope::Workspace | Scope::Environment) {
+        if !matches!(
+            route.scope(),
+            Scope::Workspace | Scope::Environment | Scope::Named
+        ) {
             continue;
         }
         for (holder, token) in &world.tokens {
@@ -374,7 +399,7 @@ async fn operators_get_what_is_theirs_and_see_nothing_inside() {
             matches!(*who, "public" | "everybody" | "operator") || route.name == "get_workspace";
         match route.scope() {
             _ if theirs => assert!(!matches!(answer.status, 401 | 403 | 404), "{context}"),
-            Scope::Environment if route.lane == Lane::Api => {
+            Scope::Environment | Scope::Named if route.lane == Lane::Api => {
                 assert!(answer.is(Code::NotFound), "{context}");
             }
             _ => assert!(answer.is(Code::Forbidden), "{context}"),

@@ -11,7 +11,7 @@
 use std::io::Write;
 use std::sync::{Arc, Mutex};
 
-use kld::table::Route;
+use kld::table::{Route, Scope};
 use protocol::Role;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom as _;
@@ -74,6 +74,16 @@ impl Twin<'_> {
             r#"{kept}{{"version":4,"terraform_version":"1.11.4","serial":{serial},"lineage":"{marker}","outputs":{{"{marker}":{{"value":"{marker}{n}","type":"string","sensitive":{}}}}},"resources":[{{"module":"module.{marker}","mode":"managed","type":"terraform_data","name":"{marker}","provider":"provider[\"terraform.io/builtin/terraform\"]","instances":[{{"index_key":"{marker}{n}","schema_version":0,"attributes":{{"id":"{marker}"}},"sensitive_attributes":[]}}]}}],"check_results":null,"x_{marker}":1}}"#,
             rng.random_bool(0.5)
         )
+    }
+
+    /// The body of a request about a state: one that asks for things of this twin.
+    fn named_body(&self, state: &str, rng: &mut StdRng) -> String {
+        let (m, key) = (self.marker, rng.random_range(0..50));
+        let address = format!("module.{m}.terraform_data.{m}[\"{m}{key}\"]");
+        json!({
+            "state": state, "files": [format!("{m}.tf")], "addresses": [address], "write": [format!("module.{m}")],
+        })
+        .to_string()
     }
 
     /// The body of a request to a route: one that the route may accept.
@@ -179,7 +189,7 @@ async fn nothing_of_one_workspace_shows_in_another() {
     // Half of the requests are for states: that is where the values are.
     let on_states: Vec<&Route> = table
         .iter()
-        .filter(|route| route.path.contains("{name}"))
+        .filter(|route| route.path.contains("{name}") || route.scope() == Scope::Named)
         .collect();
     let all: Vec<&Route> = table.iter().collect();
     let mut written = 0;
@@ -204,8 +214,17 @@ async fn nothing_of_one_workspace_shows_in_another() {
         if route.name.ends_with("_grants") || route.name.ends_with("revoke_token") {
             continue;
         }
-        let body = twins[own].body(route, &mut rng);
+        let mut body = twins[own].body(route, &mut rng);
         let (caller, target) = (&twins[own], &twins[target]);
+        let state = format!(
+            "{}/{}/{}",
+            target.workspace.id,
+            target.environments[0],
+            STATES.choose(&mut rng).unwrap()
+        );
+        if route.scope() == Scope::Named {
+            body = caller.named_body(&state, &mut rng);
+        }
         let mut path = route
             .path
             .replace("{ws}", target.workspace.id.as_str())
@@ -219,6 +238,11 @@ async fn nothing_of_one_workspace_shows_in_another() {
             "write_state" | "delete_state" | "import_state" if rng.random() => {
                 path = format!("{path}?ID={}-{}", caller.marker, rng.random_range(0..4));
             }
+            "get_graph" => {
+                let m = target.marker;
+                path = format!("{path}?address=module.{m}.terraform_data.{m}");
+            }
+            _ if route.scope() == Scope::Named => path = format!("{path}?state={state}"),
             "get_resource" => {
                 let m = target.marker;
                 let key = rng.random_range(0..50);

@@ -5,10 +5,10 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 /// The lineage of every document that names no other.
-pub(super) const LINEAGE: &str = "3f0c5a1e-0000-4000-8000-000000000001";
+pub(crate) const LINEAGE: &str = "3f0c5a1e-0000-4000-8000-000000000001";
 
 /// A file of the shared inputs.
-pub(super) fn shared_path(path: &str) -> PathBuf {
+pub(crate) fn shared_path(path: &str) -> PathBuf {
     let root = match std::env::var_os("KL_SHARED_DIR") {
         Some(directory) => PathBuf::from(directory),
         None => PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared"),
@@ -17,7 +17,7 @@ pub(super) fn shared_path(path: &str) -> PathBuf {
 }
 
 /// The content of a file of the shared inputs.
-pub(super) fn shared(path: &str) -> Vec<u8> {
+pub(crate) fn shared(path: &str) -> Vec<u8> {
     let path = shared_path(path);
     std::fs::read(&path).unwrap_or_else(|error| {
         panic!(
@@ -28,23 +28,23 @@ pub(super) fn shared(path: &str) -> Vec<u8> {
 }
 
 /// An input file of the catalogue of cases.
-pub(super) fn case(file: &str) -> Vec<u8> {
+pub(crate) fn case(file: &str) -> Vec<u8> {
     shared(&format!("cases/files/{file}"))
 }
 
 /// A document as Terraform writes it, of `terraform_data` resources with one value each.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Doc {
-    pub(super) serial: u64,
-    pub(super) lineage: String,
-    pub(super) outputs: BTreeMap<String, String>,
+pub(crate) struct Doc {
+    pub(crate) serial: u64,
+    pub(crate) lineage: String,
+    pub(crate) outputs: BTreeMap<String, String>,
     /// By resource name and, for those with `count`, number.
-    pub(super) resources: BTreeMap<(String, Option<u32>), String>,
+    pub(crate) resources: BTreeMap<(String, Option<u32>), String>,
 }
 
 impl Doc {
     /// Two resources and an output.
-    pub(super) fn new(serial: u64) -> Self {
+    pub(crate) fn new(serial: u64) -> Self {
         Self {
             serial,
             lineage: LINEAGE.to_owned(),
@@ -56,7 +56,7 @@ impl Doc {
     }
 
     /// With so many resources, `r00000` and on.
-    pub(super) fn of_size(serial: u64, count: usize) -> Self {
+    pub(crate) fn of_size(serial: u64, count: usize) -> Self {
         let mut document = Self::new(serial);
         document.resources.clear();
         for n in 0..count {
@@ -65,30 +65,30 @@ impl Doc {
         document
     }
 
-    pub(super) fn with(mut self, name: &str, value: &str) -> Self {
+    pub(crate) fn with(mut self, name: &str, value: &str) -> Self {
         self.resources
             .insert((name.to_owned(), None), value.to_owned());
         self
     }
 
-    pub(super) fn with_lineage(mut self, lineage: &str) -> Self {
+    pub(crate) fn with_lineage(mut self, lineage: &str) -> Self {
         lineage.clone_into(&mut self.lineage);
         self
     }
 
-    pub(super) fn with_serial(mut self, serial: u64) -> Self {
+    pub(crate) fn with_serial(mut self, serial: u64) -> Self {
         self.serial = serial;
         self
     }
 
-    pub(super) fn without_resources(mut self) -> Self {
+    pub(crate) fn without_resources(mut self) -> Self {
         self.resources.clear();
         self.outputs.clear();
         self
     }
 
     /// The bytes that Terraform would write. Names and values are plain letters and digits.
-    pub(super) fn bytes(&self) -> Vec<u8> {
+    pub(crate) fn bytes(&self) -> Vec<u8> {
         let mut text = format!(
             "{{\n  \"version\": 4,\n  \"terraform_version\": \"1.11.4\",\n  \"serial\": {},\n  \"lineage\": \"{}\",\n  \"outputs\": {{",
             self.serial, self.lineage
@@ -134,6 +134,6 @@ impl Doc {
 }
 
 /// The bytes of a document with another serial.
-pub(super) fn with_serial(document: &[u8], serial: u64) -> Vec<u8> {
+pub(crate) fn with_serial(document: &[u8], serial: u64) -> Vec<u8> {
     tfstate::with_serial(document, serial).expect("the document has a serial")
 }

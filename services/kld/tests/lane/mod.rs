@@ -6,7 +6,7 @@
 mod auth;
 mod bytes;
 mod corpus;
-mod documents;
+pub(crate) mod documents;
 mod hardening;
 mod history;
 mod locks;
@@ -15,7 +15,7 @@ mod races;
 mod reads;
 mod real;
 mod rules;
-mod stage;
+pub(crate) mod stage;
 mod terraform;
 mod transport;
 mod writes;

@@ -13,7 +13,7 @@ use store::testing::TestDatabase;
 use crate::harness::{Setup, TestApp};
 
 /// The lock information of a client, as Terraform sends it.
-pub(super) fn lock_info(id: &str) -> Value {
+pub(crate) fn lock_info(id: &str) -> Value {
     json!({
         "ID": id, "Operation": "OperationTypeApply", "Info": "", "Who": format!("{id}@ci"), "Version": "1.11.4",
         "Created": "2026-01-01T00:00:00Z", "Path": "",
@@ -21,19 +21,19 @@ pub(super) fn lock_info(id: &str) -> Value {
 }
 
 /// A deployment, a workspace, an environment.
-pub(super) struct Stage {
-    pub(super) app: TestApp,
-    pub(super) workspace: String,
-    pub(super) environment: String,
-    pub(super) admin: String,
+pub(crate) struct Stage {
+    pub(crate) app: TestApp,
+    pub(crate) workspace: String,
+    pub(crate) environment: String,
+    pub(crate) admin: String,
 }
 
 impl Stage {
-    pub(super) async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         Self::start_with(Setup::default()).await
     }
 
-    pub(super) async fn start_with(setup: Setup) -> Self {
+    pub(crate) async fn start_with(setup: Setup) -> Self {
         let app = TestApp::start_with(TestDatabase::create().await, setup).await;
         let (workspace, environment, admin) = {
             let workspace = app.workspace("acme").await;
@@ -53,7 +53,7 @@ impl Stage {
     }
 
     /// A new principal with one role in the whole workspace.
-    pub(super) async fn client(&self, role: Role) -> Client<'_> {
+    pub(crate) async fn client(&self, role: Role) -> Client<'_> {
         let name = format!("{role}-{:x}", rand::random::<u32>());
         let member: Member = self
             .admin_request("POST", "/members")
@@ -83,25 +83,25 @@ impl Stage {
         }
     }
 
-    pub(super) async fn writer(&self) -> Client<'_> {
+    pub(crate) async fn writer(&self) -> Client<'_> {
         self.client(Role::Writer).await
     }
 
     /// A request of the admin to an address of the workspace.
-    pub(super) fn admin_request(&self, method: &str, rest: &str) -> RequestBuilder {
+    pub(crate) fn admin_request(&self, method: &str, rest: &str) -> RequestBuilder {
         let path = format!("/v1/workspaces/{}{rest}", self.workspace);
         self.app.request(method, &path).bearer_auth(&self.admin)
     }
 
     /// Changes settings of the environment.
-    pub(super) async fn configure(&self, settings: Value) {
+    pub(crate) async fn configure(&self, settings: Value) {
         let rest = format!("/environments/{}", self.environment);
         let request = self.admin_request("PATCH", &rest).json(&settings);
         Reply::of(request).await.ok();
     }
 
     /// The actions in the audit log on a state, oldest first, with who did them.
-    pub(super) async fn audited(&self, action: &str) -> Vec<Value> {
+    pub(crate) async fn audited(&self, action: &str) -> Vec<Value> {
         let request = self.admin_request("GET", "/audit");
         let page = Reply::of(request).await.ok().json();
         let entries = page["entries"].as_array().unwrap();
@@ -115,13 +115,13 @@ impl Stage {
     }
 
     /// Runs a statement as the owner of the database, behind the service's back.
-    pub(super) async fn tamper(&self, statement: &'static str) -> u64 {
+    pub(crate) async fn tamper(&self, statement: &'static str) -> u64 {
         let done = sqlx::query(statement).execute(self.app.database.owner());
         done.await.unwrap().rows_affected()
     }
 
     /// One number out of the database.
-    pub(super) async fn count(&self, query: &'static str) -> i64 {
+    pub(crate) async fn count(&self, query: &'static str) -> i64 {
         let found = sqlx::query_scalar(query).fetch_one(self.app.database.owner());
         found.await.unwrap()
     }
@@ -129,18 +129,18 @@ impl Stage {
 
 /// Somebody with a token.
 #[derive(Clone)]
-pub(super) struct Client<'a> {
-    pub(super) stage: &'a Stage,
-    pub(super) token: String,
-    pub(super) token_id: String,
-    pub(super) principal: String,
-    pub(super) name: String,
-    pub(super) replica: usize,
+pub(crate) struct Client<'a> {
+    pub(crate) stage: &'a Stage,
+    pub(crate) token: String,
+    pub(crate) token_id: String,
+    pub(crate) principal: String,
+    pub(crate) name: String,
+    pub(crate) replica: usize,
 }
 
 impl Client<'_> {
     /// The same on another replica.
-    pub(super) fn on(&self, replica: usize) -> Self {
+    pub(crate) fn on(&self, replica: usize) -> Self {
         Self {
             replica,
             ..self.clone()
@@ -148,7 +148,7 @@ impl Client<'_> {
     }
 
     /// The address of a state, with what follows the name.
-    pub(super) fn path(&self, name: &str) -> String {
+    pub(crate) fn path(&self, name: &str) -> String {
         let Stage {
             workspace,
             environment,
@@ -158,36 +158,36 @@ impl Client<'_> {
     }
 
     /// The same with scheme and host.
-    pub(super) fn url(&self, name: &str) -> String {
+    pub(crate) fn url(&self, name: &str) -> String {
         let address = self.stage.app.replicas[self.replica].address;
         format!("http://{address}{}", self.path(name))
     }
 
-    pub(super) fn request(&self, method: &str, name: &str) -> RequestBuilder {
+    pub(crate) fn request(&self, method: &str, name: &str) -> RequestBuilder {
         let path = self.path(name);
         let request = self.stage.app.request_to(self.replica, method, &path);
         request.basic_auth("terraform", Some(&self.token))
     }
 
     /// Sends a request as it stands.
-    pub(super) async fn send(&self, method: &str, name: &str) -> Reply {
+    pub(crate) async fn send(&self, method: &str, name: &str) -> Reply {
         Reply::of(self.request(method, name)).await
     }
 
-    pub(super) async fn send_json(&self, method: &str, name: &str, body: Value) -> Reply {
+    pub(crate) async fn send_json(&self, method: &str, name: &str, body: Value) -> Reply {
         Reply::of(self.request(method, name).json(&body)).await
     }
 
-    pub(super) async fn lock(&self, name: &str, id: &str) -> Reply {
+    pub(crate) async fn lock(&self, name: &str, id: &str) -> Reply {
         self.send_json("LOCK", name, lock_info(id)).await
     }
 
-    pub(super) async fn unlock(&self, name: &str, id: &str) -> Reply {
+    pub(crate) async fn unlock(&self, name: &str, id: &str) -> Reply {
         self.send_json("UNLOCK", name, lock_info(id)).await
     }
 
     /// As Terraform sends it: chunked, empty, with the digest of nothing.
-    pub(super) async fn force_unlock(&self, name: &str) -> Reply {
+    pub(crate) async fn force_unlock(&self, name: &str) -> Reply {
         let empty = futures::stream::empty::<Result<bytes::Bytes, std::io::Error>>();
         let request = self
             .request("UNLOCK", name)
@@ -197,12 +197,12 @@ impl Client<'_> {
     }
 
     /// Writes without a lock.
-    pub(super) async fn write(&self, name: &str, document: impl Into<reqwest::Body>) -> Reply {
+    pub(crate) async fn write(&self, name: &str, document: impl Into<reqwest::Body>) -> Reply {
         Reply::of(self.request("POST", name).body(document)).await
     }
 
     /// Writes under a lock.
-    pub(super) async fn write_under(
+    pub(crate) async fn write_under(
         &self,
         name: &str,
         id: &str,
@@ -212,36 +212,36 @@ impl Client<'_> {
     }
 
     /// Locks, writes, unlocks.
-    pub(super) async fn write_locked(&self, name: &str, document: impl Into<reqwest::Body>) {
+    pub(crate) async fn write_locked(&self, name: &str, document: impl Into<reqwest::Body>) {
         let id = uuid::Uuid::now_v7().to_string();
         self.lock(name, &id).await.ok();
         self.write_under(name, &id, document).await.ok();
         self.unlock(name, &id).await.ok();
     }
 
-    pub(super) async fn read(&self, name: &str) -> Reply {
+    pub(crate) async fn read(&self, name: &str) -> Reply {
         self.send("GET", name).await
     }
 
     /// The bytes of one version.
-    pub(super) async fn version(&self, name: &str, seq: i64) -> Vec<u8> {
+    pub(crate) async fn version(&self, name: &str, seq: i64) -> Vec<u8> {
         let reply = self.read(&format!("{name}/versions/{seq}/document")).await;
         reply.ok().body
     }
 
     /// The versions of a state, oldest first.
-    pub(super) async fn versions(&self, name: &str) -> Vec<Version> {
+    pub(crate) async fn versions(&self, name: &str) -> Vec<Version> {
         let reply = self.read(&format!("{name}/versions?limit=500")).await.ok();
         let page: VersionPage = serde_json::from_slice(&reply.body).unwrap();
         page.versions.into_iter().rev().collect()
     }
 
-    pub(super) async fn status(&self, name: &str) -> StateStatus {
+    pub(crate) async fn status(&self, name: &str) -> StateStatus {
         let reply = self.read(&format!("{name}/status")).await.ok();
         serde_json::from_slice(&reply.body).unwrap()
     }
 
-    pub(super) async fn roll_back(&self, name: &str, to: i64) -> Reply {
+    pub(crate) async fn roll_back(&self, name: &str, to: i64) -> Reply {
         let body = json!({ "to": to.to_string() });
         self.send_json("POST", &format!("{name}/rollback"), body)
             .await
@@ -250,10 +250,10 @@ impl Client<'_> {
 
 /// An answer, read to its end.
 #[derive(Clone)]
-pub(super) struct Reply {
-    pub(super) status: u16,
-    pub(super) headers: HeaderMap,
-    pub(super) body: Vec<u8>,
+pub(crate) struct Reply {
+    pub(crate) status: u16,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Vec<u8>,
 }
 
 impl std::fmt::Debug for Reply {
@@ -264,7 +264,7 @@ impl std::fmt::Debug for Reply {
 }
 
 impl Reply {
-    pub(super) async fn of(request: RequestBuilder) -> Self {
+    pub(crate) async fn of(request: RequestBuilder) -> Self {
         let response = request.send().await.unwrap();
         Self {
             status: response.status().as_u16(),
@@ -274,14 +274,14 @@ impl Reply {
     }
 
     #[track_caller]
-    pub(super) fn ok(self) -> Self {
+    pub(crate) fn ok(self) -> Self {
         assert!((200..300).contains(&self.status), "{self:?}");
         self
     }
 
     /// Fails unless this is a refusal with the code, told as JSON.
     #[track_caller]
-    pub(super) fn refused(self, code: Code) -> BTreeMap<String, Value> {
+    pub(crate) fn refused(self, code: Code) -> BTreeMap<String, Value> {
         assert_eq!(self.status, code.status(), "{self:?}");
         let kind = self.headers["content-type"].to_str().unwrap();
         assert!(
@@ -294,11 +294,11 @@ impl Reply {
     }
 
     #[track_caller]
-    pub(super) fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 
-    pub(super) fn header(&self, name: &str) -> Option<&str> {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name).map(|value| value.to_str().unwrap())
     }
 }

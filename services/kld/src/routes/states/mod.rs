@@ -2,10 +2,11 @@
 //! hand. Beneath the same address as the Terraform lane.
 
 mod browse;
+mod graph;
 pub(crate) mod history;
 mod mask;
 mod operations;
-mod render;
+pub(super) mod render;
 
 use auth::Action;
 use axum::http::Method;
@@ -56,6 +57,13 @@ pub(crate) fn routes() -> Vec<Route> {
             "/v1/states/{ws}/{env}/{name}/resource",
             Action::ReadMetadata,
             routes!(browse::get_resource),
+        ),
+        row(
+            "get_graph",
+            &get,
+            "/v1/states/{ws}/{env}/{name}/graph",
+            Action::ReadMetadata,
+            routes!(graph::get_graph),
         ),
         row(
             "get_outputs",

@@ -14,9 +14,9 @@ use crate::error::ApiError;
 /// Stored data that does not have the form it was stored in.
 #[derive(Debug, thiserror::Error)]
 #[error("stored {0} cannot be shown")]
-pub(super) struct Unshowable(pub(super) &'static str);
+pub(in crate::routes) struct Unshowable(pub(super) &'static str);
 
-pub(super) fn unshowable(what: &'static str) -> ApiError {
+pub(in crate::routes) fn unshowable(what: &'static str) -> ApiError {
     ApiError::internal(&Unshowable(what))
 }
 
@@ -117,6 +117,6 @@ pub(super) fn resource(row: &ResourceRow) -> ResourceSummary {
 }
 
 /// Raw JSON of a stored body.
-pub(super) fn raw(bytes: &[u8], what: &'static str) -> Result<Box<RawValue>, ApiError> {
+pub(in crate::routes) fn raw(bytes: &[u8], what: &'static str) -> Result<Box<RawValue>, ApiError> {
     serde_json::from_slice(bytes).map_err(|_| unshowable(what))
 }

@@ -64,7 +64,9 @@ pub(crate) fn refusal(error: EngineError) -> ApiError {
         EngineError::Refused(refused) => document_refusal(&refused),
         EngineError::NotWritable(_) => ApiError::with_detail(Code::Conflict, said),
         EngineError::Opaque(_) => ApiError::with_detail(Code::UnsupportedState, said),
-        EngineError::AlreadyCurrent => ApiError::with_detail(Code::InvalidRequest, said),
+        EngineError::AlreadyCurrent | EngineError::BadScope { .. } => {
+            ApiError::with_detail(Code::InvalidRequest, said)
+        }
         EngineError::NameTaken => ApiError::with_detail(Code::NameTaken, said),
         error @ (EngineError::Damaged { .. } | EngineError::NoDataKey | EngineError::Seal(_)) => {
             ApiError::new(Code::StateDamaged).caused_by(&error)

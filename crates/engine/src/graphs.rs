@@ -1,0 +1,333 @@
+//! Dependency graphs in memory, each by the identity of the version it is the graph of.
+//!
+//! A version never changes, so nothing here grows stale. The graph of a new version is made from that of an older one by
+//! the rows that were born and that died in between; only where there is none it is built from all rows. However many
+//! requests wait for a graph, it is made once.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
+
+use graph::{
+    ConfigAddress, Dependents, GraphBuilder, GraphError, InstanceRow, Object, Patch, RealizedGraph,
+    RowRef, Seq,
+};
+use moka::future::Cache;
+use moka::policy::EvictionPolicy;
+use protocol::WorkspaceId;
+use store::{DeadRow, GraphRow, Version, VersionRef, WorkspaceTx};
+use telemetry::GraphSource;
+use tfstate::Digest;
+use uuid::Uuid;
+
+use crate::scope::has_rows;
+use crate::{Engine, EngineError};
+
+/// All graphs kept by one process: about eight of the largest states there should be.
+const CACHE_BYTES: u64 = 256 * 1024 * 1024;
+
+/// The graph of one version, with what is derived from it when it is first asked for.
+#[derive(Debug)]
+pub struct StateGraph {
+    realized: RealizedGraph,
+    dependents: OnceLock<Dependents>,
+    inventory_digest: OnceLock<Digest>,
+}
+
+impl StateGraph {
+    pub(crate) fn new(realized: RealizedGraph) -> Self {
+        Self {
+            realized,
+            dependents: OnceLock::new(),
+            inventory_digest: OnceLock::new(),
+        }
+    }
+
+    /// The graph of a state without a version.
+    pub(crate) fn empty() -> Self {
+        Self::new(RealizedGraph::empty(Seq(0)))
+    }
+
+    #[must_use]
+    pub fn realized(&self) -> &RealizedGraph {
+        &self.realized
+    }
+
+    /// The graph backwards.
+    pub fn dependents(&self) -> &Dependents {
+        self.dependents
+            .get_or_init(|| Dependents::of(&self.realized))
+    }
+
+    /// Whether the state has an object of the block with this address.
+    pub(crate) fn has_block(&self, address: &str) -> bool {
+        let block: Option<ConfigAddress> = address.parse().ok();
+        block.is_some_and(|block| {
+            let mut instances = self.realized.instances_of(&block);
+            instances.any(|one| one.row.object != Object::Shell)
+        })
+    }
+
+    /// SHA-256 over the managed blocks of the state, sorted, each followed by a line feed.
+    pub fn inventory_digest(&self) -> Digest {
+        *self.inventory_digest.get_or_init(|| {
+            let mut text = String::new();
+            for block in self.realized.managed_blocks() {
+                text.push_str(block);
+                text.push('\n');
+            }
+            Digest::of(text.as_bytes())
+        })
+    }
+
+    /// What a place in the cache costs. The graph backwards is made after it got there, and is about a quarter of it.
+    fn weight(&self) -> u32 {
+        let bytes = self.realized.size_bytes();
+        u32::try_from(bytes + bytes / 4).unwrap_or(u32::MAX)
+    }
+}
+
+/// Where a graph came from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Provenance {
+    Cached,
+    Patched {
+        /// Rows that were read for it.
+        rows: usize,
+    },
+    Built,
+}
+
+/// A graph, and where it came from.
+pub(crate) struct Loaded {
+    pub(crate) graph: Arc<StateGraph>,
+    pub(crate) provenance: Provenance,
+}
+
+/// A version by all its names. The id is drawn anew for each version, so not even a database that was restored to an
+/// earlier moment, and gives a number out again, is mistaken for what it was.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct GraphKey {
+    workspace: WorkspaceId,
+    state: Uuid,
+    seq: i64,
+    version: Uuid,
+}
+
+/// The value repeats its key: an answer that belongs to another is a miss and an alarm, whatever went wrong beneath.
+#[derive(Debug, Clone)]
+struct Cached {
+    key: GraphKey,
+    graph: Arc<StateGraph>,
+}
+
+pub(crate) struct Graphs {
+    graphs: Cache<GraphKey, Cached>,
+    /// For each state the newest version whose graph was made here.
+    newest: moka::sync::Cache<(WorkspaceId, Uuid), GraphKey>,
+}
+
+impl Graphs {
+    pub(crate) fn new() -> Self {
+        let graphs = Cache::builder()
+            .max_capacity(CACHE_BYTES)
+            .weigher(|_, cached: &Cached| cached.graph.weight())
+            .eviction_policy(EvictionPolicy::lru())
+            .build();
+        Self {
+            graphs,
+            newest: moka::sync::Cache::new(100_000),
+        }
+    }
+
+    async fn get(&self, key: &GraphKey) -> Option<Arc<StateGraph>> {
+        let cached = self.graphs.get(key).await?;
+        if cached.key == *key {
+            return Some(cached.graph);
+        }
+        tracing::error!(state.id = %key.state, seq = key.seq, "a cached graph is not the one asked for");
+        self.graphs.invalidate(key).await;
+        None
+    }
+
+    /// The graph of an older version of the same state.
+    async fn before(&self, key: &GraphKey) -> Option<Cached> {
+        let newest = self.newest.get(&(key.workspace.clone(), key.state))?;
+        let is_older =
+            newest.workspace == key.workspace && newest.state == key.state && newest.seq < key.seq;
+        let graph = if is_older {
+            self.get(&newest).await
+        } else {
+            None
+        }?;
+        Some(Cached { key: newest, graph })
+    }
+
+    /// Notes that the graph of this version was made, and lets go of the one it was made from.
+    async fn note(&self, key: &GraphKey, before: Option<&GraphKey>) {
+        let state = (key.workspace.clone(), key.state);
+        if self
+            .newest
+            .get(&state)
+            .is_none_or(|known| known.seq < key.seq)
+        {
+            self.newest.insert(state, key.clone());
+        }
+        if let Some(before) = before {
+            self.graphs.invalidate(before).await;
+        }
+    }
+}
+
+impl Engine {
+    /// The graph of a committed version that `tx` sees.
+    pub(crate) async fn load_graph(
+        &self,
+        tx: &mut WorkspaceTx,
+        state: Uuid,
+        version: &Version,
+    ) -> Result<Loaded, EngineError> {
+        has_rows(version)?;
+        let key = GraphKey {
+            workspace: tx.workspace().clone(),
+            state,
+            seq: version.seq,
+            version: version.id,
+        };
+        if let Some(graph) = self.graphs.get(&key).await {
+            telemetry::graph_loaded(GraphSource::Memory, None);
+            return Ok(Loaded {
+                graph,
+                provenance: Provenance::Cached,
+            });
+        }
+        // Stays so for those who waited while another request made the graph.
+        let mut provenance = Provenance::Cached;
+        let made = self
+            .graphs
+            .graphs
+            .try_get_with(key.clone(), async {
+                let (graph, how) = self.make_graph(tx, &key).await?;
+                provenance = how;
+                Ok(Cached {
+                    key: key.clone(),
+                    graph,
+                })
+            })
+            .await;
+        match made {
+            Ok(cached) => Ok(Loaded {
+                graph: cached.graph,
+                provenance,
+            }),
+            // The error belongs to all who waited. Whoever cannot have it makes one of its own.
+            Err(shared) => match Arc::try_unwrap(shared) {
+                Ok(error) => Err(error),
+                Err(_) => {
+                    let (graph, provenance) = self.make_graph(tx, &key).await?;
+                    Ok(Loaded { graph, provenance })
+                }
+            },
+        }
+    }
+
+    async fn make_graph(
+        &self,
+        tx: &mut WorkspaceTx,
+        key: &GraphKey,
+    ) -> Result<(Arc<StateGraph>, Provenance), EngineError> {
+        let started = Instant::now();
+        if let Some(before) = self.graphs.before(key).await
+            && let Some((graph, rows)) = patched(tx, key, &before).await?
+        {
+            self.graphs.note(key, Some(&before.key)).await;
+            telemetry::graph_loaded(GraphSource::Patched, Some(started.elapsed()));
+            return Ok((
+                Arc::new(StateGraph::new(graph)),
+                Provenance::Patched { rows },
+            ));
+        }
+        let graph = built(tx, key).await?;
+        self.graphs.note(key, None).await;
+        telemetry::graph_loaded(GraphSource::Built, Some(started.elapsed()));
+        Ok((Arc::new(StateGraph::new(graph)), Provenance::Built))
+    }
+}
+
+/// The graph of an older version brought to this one, and how many rows that took. `None` if it must be built anew.
+async fn patched(
+    tx: &mut WorkspaceTx,
+    key: &GraphKey,
+    before: &Cached,
+) -> Result<Option<(RealizedGraph, usize)>, EngineError> {
+    let (from, to) = (before.key.seq, key.seq);
+    let still = store::find_version(tx, key.state, VersionRef::Seq(from)).await?;
+    if still.is_none_or(|version| version.id != before.key.version) {
+        return Ok(None);
+    }
+    let dead = store::rows_dead_between(tx, key.state, from, to).await?;
+    let born = store::rows_born_between(tx, key.state, from, to).await?;
+    let outcome = tokio::task::block_in_place(|| {
+        let closed: Vec<RowRef<'_>> = dead.iter().map(dead_row).collect();
+        let rows: Vec<InstanceRow<'_>> = born.iter().map(graph_row).collect();
+        let patch = Patch {
+            from: Seq(from.unsigned_abs()),
+            to: Seq(to.unsigned_abs()),
+            closed: &closed,
+            born: &rows,
+        };
+        before.graph.realized().clone().patched(&patch)
+    });
+    match outcome {
+        Ok(graph) => Ok(Some((graph, dead.len() + born.len()))),
+        Err(error) => {
+            tracing::error!(%error, state.id = %key.state, from, to, "a graph could not be patched and is built anew");
+            Ok(None)
+        }
+    }
+}
+
+async fn built(tx: &mut WorkspaceTx, key: &GraphKey) -> Result<RealizedGraph, EngineError> {
+    let mut builder = GraphBuilder::new(Seq(key.seq.unsigned_abs()));
+    store::each_graph_row(tx, key.state, key.seq, |row| {
+        builder
+            .add(graph_row(&row))
+            .map_err(|error| not_a_graph(&error, key))
+    })
+    .await?;
+    Ok(builder.finish())
+}
+
+fn not_a_graph(error: &GraphError, key: &GraphKey) -> EngineError {
+    tracing::error!(%error, state.id = %key.state, seq = key.seq, "the rows of a version make no graph");
+    EngineError::Damaged {
+        seq: key.seq,
+        what: "its rows make no graph",
+    }
+}
+
+fn graph_row(row: &GraphRow) -> InstanceRow<'_> {
+    InstanceRow {
+        row: RowRef {
+            address: &row.address,
+            object: object(&row.kind, row.deposed.as_deref()),
+        },
+        config_address: &row.config_address,
+        dependencies: &row.dependencies,
+        born: Seq(row.born_seq.unsigned_abs()),
+    }
+}
+
+fn dead_row(row: &DeadRow) -> RowRef<'_> {
+    RowRef {
+        address: &row.address,
+        object: object(&row.kind, row.deposed.as_deref()),
+    }
+}
+
+fn object<'r>(kind: &str, deposed: Option<&'r str>) -> Object<'r> {
+    match (kind, deposed) {
+        ("shell", _) => Object::Shell,
+        ("deposed", Some(key)) => Object::Deposed(key),
+        _ => Object::Current,
+    }
+}

@@ -1,0 +1,44 @@
+//! Who depends on what a scope writes, as far as the state records it.
+
+use std::collections::BTreeSet;
+
+use crate::realized::NodeId;
+use crate::{Dependents, RealizedGraph};
+
+use super::Target;
+
+/// The blocks that are recorded to depend on something that `targets` mean and that none of them means, sorted. Recorded
+/// dependencies are transitive, so indirect dependents are among them. `dependents` must be of the same graph.
+pub fn dependents(
+    graph: &RealizedGraph,
+    dependents: &Dependents,
+    targets: &[Target],
+) -> Vec<String> {
+    let mut meant = vec![false; graph.node_count()];
+    let mut nodes = Vec::new();
+    for node in targets.iter().flat_map(|target| nodes_of(graph, target)) {
+        if !std::mem::replace(&mut meant[node.index()], true) {
+            nodes.push(node);
+        }
+    }
+    let mut seen = vec![false; graph.list_slots()];
+    let mut found = BTreeSet::new();
+    for list in nodes.iter().flat_map(|node| dependents.lists_with(*node)) {
+        if !std::mem::replace(&mut seen[*list as usize], true) {
+            let outside = dependents
+                .nodes_with(*list)
+                .filter(|node| !meant[node.index()]);
+            found.extend(outside.map(|node| graph.name(node)));
+        }
+    }
+    found.into_iter().map(str::to_owned).collect()
+}
+
+fn nodes_of(graph: &RealizedGraph, target: &Target) -> Vec<NodeId> {
+    match target.block() {
+        Some(block) => graph.find_node(block.as_str()).into_iter().collect(),
+        None => graph
+            .nodes_within(target.config_module().as_str())
+            .collect(),
+    }
+}

@@ -1,0 +1,6 @@
+//! The native lane as its clients meet it: scopes, slices, and what is done with them.
+
+mod documents;
+mod graph;
+mod scope;
+mod state_engine;
