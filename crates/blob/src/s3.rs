@@ -83,10 +83,13 @@ impl S3 {
 
     pub(crate) async fn abort(&self, key: &ObjectKey, trace: &str) -> Result<(), BlobError> {
         let (path, id) = (path(key), trace.to_owned());
-        match self.store.abort_multipart(&path, &id).await.map_err(failed) {
-            // Finished or aborted before, or too old to be known.
-            Err(BlobError::Absent) | Ok(()) => Ok(()),
-            Err(error) => Err(error),
+        match self.store.abort_multipart(&path, &id).await {
+            // Finished or aborted before, or too old to be known; some servers say "denied" to that.
+            Ok(())
+            | Err(
+                object_store::Error::NotFound { .. } | object_store::Error::PermissionDenied { .. },
+            ) => Ok(()),
+            Err(error) => Err(failed(error)),
         }
     }
 

@@ -156,6 +156,23 @@ pub async fn hold(tx: &mut WorkspaceTx, claimed: &Claimed) -> Result<bool> {
     Ok(held.is_some())
 }
 
+/// Keeps others from claiming the task until the transaction ends, and lets its lease be renewed meanwhile; false when it is
+/// not this worker's any more.
+///
+/// # Errors
+///
+/// Those of the database.
+pub async fn keep(tx: &mut WorkspaceTx, claimed: &Claimed) -> Result<bool> {
+    let held = sqlx::query_scalar!(
+        "SELECT job_id FROM job_queue WHERE job_id = $1 AND attempt_token = $2 FOR KEY SHARE",
+        claimed.job,
+        claimed.token,
+    )
+    .fetch_optional(&mut **tx)
+    .await?;
+    Ok(held.is_some())
+}
+
 /// Renews the lease; false when the task is not this worker's any more.
 ///
 /// # Errors

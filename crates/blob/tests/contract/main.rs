@@ -195,7 +195,7 @@ async fn s3_checks_every_signature() {
         refusals.iter().all(|status| matches!(status, 400 | 403)),
         "{refusals:?}"
     );
-    assert!(keys(blobs, "w/ws_1/").await.is_empty());
+    assert!(keys(blobs, "w/ws_1/job_1/q/0/1").await.is_empty());
     assert_eq!(send(&signed.url, "PUT", None, &body).await, 200);
     assert_eq!(
         blobs.read(&put_key, 0, terms.size_bytes).await.unwrap(),

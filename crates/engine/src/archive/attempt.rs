@@ -122,8 +122,21 @@ impl Attempt {
         Ok(self.wait(self.archives.engine.db.begin_read(self.workspace()))?)
     }
 
-    /// Begins a transaction that only the holder of the task gets to commit: the job's row first, then the task.
+    /// Begins a transaction during which nobody else gets the task. It may last: the lease is renewed beside it.
     pub(super) fn begin(&self) -> Result<WorkspaceTx, Failure> {
+        self.check()?;
+        self.wait(async {
+            let mut tx = self.archives.engine.db.begin(self.workspace()).await?;
+            if store::queue::keep(&mut tx, &self.claimed).await? {
+                Ok(tx)
+            } else {
+                Err(Failure::Stopped(Stop::Lost))
+            }
+        })
+    }
+
+    /// Begins the transaction that ends the job.
+    pub(super) fn begin_end(&self) -> Result<WorkspaceTx, Failure> {
         self.check()?;
         self.wait(begin_held(&self.archives, &self.claimed))
     }
@@ -151,7 +164,7 @@ impl Attempt {
     }
 }
 
-/// As [`Attempt::begin`], where there is no attempt yet or any more.
+/// Begins a transaction that decides over a job: its row first, then the task, which must still be this worker's.
 pub(super) async fn begin_held(
     archives: &Archives,
     claimed: &Claimed,

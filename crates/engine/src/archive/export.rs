@@ -498,7 +498,7 @@ impl Export<'_> {
             "sha256": result.archive.sha256,
         });
         let progress = super::json(&attempt.counts.read());
-        let mut tx = attempt.begin()?;
+        let mut tx = attempt.begin_end()?;
         attempt.wait(async {
             store::jobs::note_unfinished(&mut tx, attempt.job.id, None).await?;
             store::jobs::record_progress(&mut tx, attempt.job.id, &progress).await?;

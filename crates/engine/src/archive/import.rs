@@ -163,7 +163,7 @@ fn publish(
         Lifecycle::Active
     };
     let progress = super::json(&attempt.counts.read());
-    let mut tx = attempt.begin()?;
+    let mut tx = attempt.begin_end()?;
     let ended = attempt.wait(async {
         let replaced = if input.overwrite {
             replace(&mut tx, attempt).await?

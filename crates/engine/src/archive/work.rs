@@ -42,6 +42,9 @@ impl Default for WorkSettings {
 /// The longest pause between two attempts.
 const LONGEST_PAUSE: Duration = Duration::from_mins(10);
 
+/// The longest time between two signs of life: progress is told with them, and a cancellation heard.
+const LONGEST_SILENCE: Duration = Duration::from_secs(2);
+
 /// What became of a claimed task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
@@ -179,7 +182,7 @@ impl Archives {
     ) {
         let mut good_until = Instant::now() + settings.lease;
         loop {
-            tokio::time::sleep(settings.lease / 4).await;
+            tokio::time::sleep((settings.lease / 4).min(LONGEST_SILENCE)).await;
             let asked = Instant::now();
             match self.beat(claimed, settings, counts).await {
                 Ok(true) => {

@@ -37,7 +37,7 @@ pub(super) async fn create_import(
     }
     let overwrite = match &body.overwrite {
         None => false,
-        Some(again) if *again == body.name => true,
+        Some(again) if again.as_str() == body.name.as_str() => true,
         Some(_) => {
             let detail = "`overwrite` repeats the name of the state that is to be replaced";
             return Err(ApiError::with_detail(Code::InvalidRequest, detail));
