@@ -88,6 +88,17 @@ pub enum Action {
     DeleteState,
     /// See deleted states and bring them back.
     UndeleteState,
+
+    /// Begin a run, or wake the one of a saved plan. One that may write asks for [`Action::WriteState`] too.
+    BeginRun,
+    /// See a run without its backend.
+    ReadRun,
+    /// Renew, extend or finish one's own run.
+    ContinueRun,
+    /// End a run: one's own, or with [`Action::BreakLock`] another's.
+    AbortRun,
+    /// Read, lock and write the slice of one's own run, as Terraform does.
+    UseRun,
 }
 
 impl Action {
@@ -131,6 +142,11 @@ impl Action {
         Self::CancelJob,
         Self::DeleteState,
         Self::UndeleteState,
+        Self::BeginRun,
+        Self::ReadRun,
+        Self::ContinueRun,
+        Self::AbortRun,
+        Self::UseRun,
     ];
 
     /// The roles that allow the action. This is the role model; there is no other place.
@@ -165,10 +181,16 @@ impl Action {
 
             Self::ReadAudit => Roles::of(&[Auditor, Admin]),
 
-            Self::ReadEnvironment | Self::ListStates | Self::ReadMetadata => VIEWERS,
+            Self::ReadEnvironment | Self::ListStates | Self::ReadMetadata | Self::ReadRun => {
+                VIEWERS
+            }
             Self::ReadOutputs => VIEWERS.and(Outputs),
             Self::ReadSensitiveOutputs => READERS.and(Outputs),
-            Self::ReadValues | Self::ReadDocument => READERS,
+            Self::ReadValues
+            | Self::ReadDocument
+            | Self::BeginRun
+            | Self::ContinueRun
+            | Self::UseRun => READERS,
             Self::ReadForTerraform => READERS.and(Outputs),
             // Deleting is as harmless as writing an empty document: the history stays.
             Self::WriteState
@@ -180,7 +202,8 @@ impl Action {
             | Self::ReadJobs
             | Self::CancelJob
             | Self::DeleteState
-            | Self::UndeleteState => WRITERS,
+            | Self::UndeleteState
+            | Self::AbortRun => WRITERS,
             Self::BreakLock | Self::ChangeAdminLock | Self::RollBackState | Self::ExportState => {
                 MAINTAINERS
             }
@@ -201,6 +224,12 @@ impl Action {
         )
     }
 
+    /// Whether the token of a run may do it, in its own run.
+    #[must_use]
+    pub const fn for_runs(self) -> bool {
+        matches!(self, Self::UseRun)
+    }
+
     /// Whether a grant in a single environment is enough although the action is on the workspace.
     pub(crate) const fn any_environment_suffices(self) -> bool {
         matches!(self, Self::ReadWorkspace | Self::ListEnvironments)
@@ -215,7 +244,7 @@ mod tests {
     fn the_list_of_actions_is_complete() {
         // The variants are numbered from 0 in the order of declaration, which is the order of the list.
         let last = *Action::ALL.last().unwrap();
-        assert_eq!(last, Action::UndeleteState);
+        assert_eq!(last, Action::UseRun);
         assert_eq!(last as usize + 1, Action::ALL.len());
         assert!(Action::ALL.is_sorted());
     }

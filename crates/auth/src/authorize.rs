@@ -1,6 +1,6 @@
 //! The one decision: may this principal do this there?
 
-use protocol::{EnvironmentId, WorkspaceId};
+use protocol::{EnvironmentId, RunId, WorkspaceId};
 
 use crate::{Action, CallerKind, Context, Principal, Roles};
 
@@ -15,6 +15,8 @@ pub enum Resource {
     Workspace(WorkspaceId),
     /// An environment, or a state in it.
     Environment(WorkspaceId, EnvironmentId),
+    /// A run on a state of an environment.
+    Run(WorkspaceId, EnvironmentId, RunId),
 }
 
 /// What [`authorize`] says.
@@ -36,6 +38,11 @@ pub enum Decision {
 pub fn authorize(principal: &Principal, action: Action, resource: &Resource) -> Decision {
     if principal.suspended {
         return Decision::Suspended;
+    }
+    if let Some(own) = principal.run
+        && !(action.for_runs() && matches!(resource, Resource::Run(_, _, run) if *run == own))
+    {
+        return Decision::Hidden;
     }
     let operator = principal.kind == CallerKind::Operator;
     let roles = match resource {
@@ -61,7 +68,8 @@ pub fn authorize(principal: &Principal, action: Action, resource: &Resource) -> 
             }
             workspace_roles(principal, action)
         }
-        Resource::Environment(workspace, environment) => {
+        Resource::Environment(workspace, environment)
+        | Resource::Run(workspace, environment, _) => {
             if principal.workspace.as_ref() != Some(workspace)
                 || !principal.environments.contains(environment)
             {
@@ -131,9 +139,14 @@ fn allow(principal: &Principal, action: Action, resource: &Resource, roles: Role
     let (workspace, environment) = match resource {
         Resource::Caller | Resource::Deployment => (None, None),
         Resource::Workspace(workspace) => (Some(workspace.clone()), None),
-        Resource::Environment(workspace, environment) => {
+        Resource::Environment(workspace, environment)
+        | Resource::Run(workspace, environment, _) => {
             (Some(workspace.clone()), Some(environment.clone()))
         }
+    };
+    let run = match resource {
+        Resource::Run(_, _, run) => Some(*run),
+        _ => None,
     };
     Context {
         principal: principal.id.clone(),
@@ -145,6 +158,7 @@ fn allow(principal: &Principal, action: Action, resource: &Resource, roles: Role
         operator: principal.kind == CallerKind::Operator,
         workspace,
         environment,
+        run,
         request_id: String::new(),
     }
 }
@@ -168,6 +182,7 @@ mod tests {
             display: "ann".into(),
             kind: CallerKind::Person,
             token_id: "AAAAAAAAAAAA".parse().unwrap(),
+            run: None,
             scope: TokenScope::default(),
             workspace: Some(workspace(1)),
             suspended: false,
@@ -336,6 +351,34 @@ mod tests {
             &Resource::Workspace(workspace(1)),
             "forbidden",
         );
+    }
+
+    #[test]
+    fn the_token_of_a_run_reaches_that_run_and_nothing_else() {
+        let id = |n| RunId::from_uuid(uuid::Uuid::from_u128(n));
+        let mut principal = member(&[(Role::Admin, None)]);
+        principal.run = Some(id(1));
+        let own = Resource::Run(workspace(1), environment(1), id(1));
+        let others = [
+            Resource::Run(workspace(1), environment(1), id(2)),
+            Resource::Environment(workspace(1), environment(1)),
+            Resource::Workspace(workspace(1)),
+            Resource::Deployment,
+            Resource::Caller,
+        ];
+        for &action in Action::ALL {
+            let expected = if action == Action::UseRun {
+                "allowed"
+            } else {
+                "hidden"
+            };
+            assert_decision(&principal, action, &own, expected);
+            for other in &others {
+                assert_decision(&principal, action, other, "hidden");
+            }
+        }
+        principal.grants.clear();
+        assert_decision(&principal, Action::UseRun, &own, "hidden");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use protocol::{EnvironmentId, PrincipalId, WorkspaceId};
+use protocol::{EnvironmentId, PrincipalId, RunId, WorkspaceId};
 
 use crate::{Action, CallerKind, Grant, Roles, TokenId, TokenScope};
 
@@ -19,6 +19,8 @@ pub struct Principal {
     pub kind: CallerKind,
     /// The token it came with.
     pub token_id: TokenId,
+    /// The run that the token was made for, and reaches nothing beside.
+    pub run: Option<RunId>,
     /// Narrows the grants.
     pub scope: TokenScope,
     /// The workspace it belongs to; `None` for operators, and only for them.
@@ -66,6 +68,7 @@ pub struct Context {
     pub(crate) operator: bool,
     pub(crate) workspace: Option<WorkspaceId>,
     pub(crate) environment: Option<EnvironmentId>,
+    pub(crate) run: Option<RunId>,
     pub(crate) request_id: String,
 }
 
@@ -111,6 +114,12 @@ impl Context {
     #[must_use]
     pub const fn environment(&self) -> Option<&EnvironmentId> {
         self.environment.as_ref()
+    }
+
+    /// The run decided over; `None` where the action is on something else.
+    #[must_use]
+    pub const fn run(&self) -> Option<RunId> {
+        self.run
     }
 
     /// The request this is done in.

@@ -1,6 +1,6 @@
 //! API tokens: how they look, how they are made and checked.
 //!
-//! `klp_` (person), `kls_` (service) or `klo_` (operator) + 12-character id + 32 random characters + 6-character
+//! `klp_` (person), `kls_` (service), `klo_` (operator) or `klr_` (one run) + 12-character id + 32 random characters + 6-character
 //! checksum, all base62 (`0-9A-Za-z`). Prefix and checksum let scanners find leaked tokens, and let us refuse
 //! typos without asking the database. The published pattern is [`PATTERN`].
 //!
@@ -17,7 +17,7 @@ use sha2::Sha256;
 use subtle::ConstantTimeEq;
 
 /// A regular expression that finds tokens in text, for secret scanners.
-pub const PATTERN: &str = "kl[pso]_[0-9A-Za-z]{50}";
+pub const PATTERN: &str = "kl[psor]_[0-9A-Za-z]{50}";
 
 /// The length of the id, between prefix and secret.
 const ID_LENGTH: usize = 12;
@@ -46,17 +46,20 @@ pub enum TokenKind {
     Service,
     /// An operator of the deployment.
     Operator,
+    /// A member, within one run and nowhere else.
+    Run,
 }
 
 impl TokenKind {
     /// Every kind.
-    pub const ALL: [Self; 3] = [Self::Person, Self::Service, Self::Operator];
+    pub const ALL: [Self; 4] = [Self::Person, Self::Service, Self::Operator, Self::Run];
 
     const fn prefix(self) -> &'static str {
         match self {
             Self::Person => "klp_",
             Self::Service => "kls_",
             Self::Operator => "klo_",
+            Self::Run => "klr_",
         }
     }
 
@@ -67,6 +70,7 @@ impl TokenKind {
             Self::Person => "person",
             Self::Service => "service",
             Self::Operator => "operator",
+            Self::Run => "run",
         }
     }
 }
@@ -185,7 +189,6 @@ pub fn contains_token(text: &str) -> bool {
     TokenKind::ALL
         .iter()
         .map(|kind| kind.prefix())
-        .chain(["klr_"])
         .any(|prefix| {
             text.match_indices(prefix).any(|(at, _)| {
                 let rest = text.as_bytes()[at + PREFIX_LENGTH..].iter();

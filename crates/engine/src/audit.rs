@@ -1,6 +1,7 @@
 //! What the audit log says of each use case: who, what, where, and digests before and after.
 
-use protocol::{JobId, LockInfo, StateId};
+use graph::claims::{Access, ClaimSet, Path};
+use protocol::{JobId, LockInfo, RunId, StateId};
 use serde_json::{Value, json};
 use store::tenancy::audit::{self, NewEntry};
 use store::{Reservation, Source, Version, WorkspaceTx};
@@ -23,6 +24,29 @@ pub(crate) enum What<'a> {
         seq: i64,
         head: &'a Version,
         target: &'a Version,
+    },
+    Committed {
+        seq: i64,
+        before: Option<&'a Version>,
+        run: Uuid,
+        rows: usize,
+    },
+    RunEnded {
+        run: Uuid,
+        status: &'static str,
+        command: &'a str,
+    },
+    KeptSettled {
+        id: Uuid,
+        how: &'static str,
+    },
+    RunReopened {
+        run: Uuid,
+        command: &'a str,
+    },
+    Reserved {
+        lock: &'a LockInfo,
+        claims: &'a ClaimSet,
     },
     Locked {
         lock: &'a LockInfo,
@@ -73,6 +97,11 @@ impl What<'_> {
         match self {
             Self::Written { .. } => "state.write",
             Self::RolledBack { .. } => "state.roll_back",
+            Self::Committed { .. } => "state.commit",
+            Self::RunEnded { .. } => "run.end",
+            Self::KeptSettled { .. } => "kept.settle",
+            Self::RunReopened { .. } => "run.reopen",
+            Self::Reserved { .. } => "reservation.take",
             Self::Locked { .. } => "lock.take",
             Self::Unlocked { .. } => "lock.release",
             Self::LockBroken { .. } => "lock.break",
@@ -90,7 +119,7 @@ impl What<'_> {
 
     fn before(&self) -> Option<Value> {
         match self {
-            Self::Written { before, .. } => before.map(version),
+            Self::Written { before, .. } | Self::Committed { before, .. } => before.map(version),
             Self::RolledBack { head, .. } => Some(version(head)),
             Self::Unlocked { lock } | Self::LockExpired { lock } => Some(lock_value(lock)),
             Self::LockBroken { lock, holder } => {
@@ -127,6 +156,25 @@ impl What<'_> {
             Self::RolledBack { seq, target, .. } => {
                 Some(json!({ "seq": seq, "to_seq": target.seq }))
             }
+            Self::Committed { seq, run, rows, .. } => {
+                Some(json!({ "seq": seq, "run": RunId::from_uuid(*run), "rows": rows }))
+            }
+            Self::RunEnded {
+                run,
+                status,
+                command,
+            } => {
+                Some(json!({ "run": RunId::from_uuid(*run), "status": status, "command": command }))
+            }
+            Self::KeptSettled { id, how } => Some(json!({ "kept": id, "how": how })),
+            Self::RunReopened { run, command } => {
+                Some(json!({ "run": RunId::from_uuid(*run), "command": command }))
+            }
+            Self::Reserved { lock, claims } => {
+                let mut value = lock_value(lock);
+                value["claims"] = json!(claims.iter().map(claim).collect::<Vec<_>>());
+                Some(value)
+            }
             Self::Locked { lock } => Some(lock_value(lock)),
             Self::LateWriteKept { lock_id, sha256 } => {
                 Some(json!({ "lock_id": lock_id, "sha256": hex(&sha256[..]) }))
@@ -154,6 +202,10 @@ impl What<'_> {
 
 fn version(version: &Version) -> Value {
     json!({ "seq": version.seq, "serial": version.serial, "sha256": version.sha256.as_deref().map(hex) })
+}
+
+fn claim((path, access): (&Path, Access)) -> String {
+    format!("{access} {path}")
 }
 
 fn lock_value(lock: &LockInfo) -> Value {

@@ -1,6 +1,7 @@
 //! What a state holds and how it came to: lists, single instances, outputs, the history.
 
 use protocol::StateName;
+use protocol::states::WaitingClient;
 use store::{
     Form, KeptRecord, OutputRow, ResourceRow, SealedKind, SealedPlace, StateRecord, Version,
     VersionRef, WorkspaceTx,
@@ -18,6 +19,8 @@ pub struct Status {
     pub version_count: i64,
     pub holders: Vec<Holder>,
     pub kept: Vec<KeptRecord>,
+    /// Who waits for a part of it, in their order.
+    pub waiting: Vec<WaitingClient>,
 }
 
 impl Engine {
@@ -55,7 +58,9 @@ impl Engine {
         let kept = store::list_kept(&mut tx, state.id).await?;
         let version_count = store::count_versions(&mut tx, state.id).await?;
         tx.commit().await?;
+        let waiting = self.waiting_clients(caller, &state).await;
         Ok(Status {
+            waiting,
             state,
             head,
             version_count,

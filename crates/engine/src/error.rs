@@ -1,17 +1,49 @@
 //! Why a use case did not do what was asked: one variant per thing a caller can do about it.
 
+use graph::claims::{Access, Path};
 use protocol::LockInfo;
+use protocol::scope::ScopeContract;
 
 /// Who holds a state, as far as the members of its workspace may know.
 #[derive(Debug, Clone)]
 pub struct Holder {
     pub info: LockInfo,
     pub reservation: uuid::Uuid,
+    pub run: Option<uuid::Uuid>,
     pub lane: String,
     pub principal: String,
     pub since: chrono::DateTime<chrono::Utc>,
     pub last_active: chrono::DateTime<chrono::Utc>,
     pub expires_at: Option<chrono::DateTime<chrono::Utc>>,
+}
+
+/// Who stands in the way of a claim, and of which.
+#[derive(Debug, Clone)]
+pub struct Conflict {
+    pub holder: Holder,
+    /// What was asked for and cannot be had.
+    pub path: Path,
+    /// How the holder has it.
+    pub access: Access,
+}
+
+/// Who stands in the way of a scope, and the asker's place in the queue.
+#[derive(Debug, Clone, Default)]
+pub struct Busy {
+    pub conflicts: Vec<Conflict>,
+    /// To be sent with the next try.
+    pub ticket: Option<String>,
+    /// How many wait in front.
+    pub ahead: Option<u32>,
+}
+
+impl From<Vec<Conflict>> for Busy {
+    fn from(conflicts: Vec<Conflict>) -> Self {
+        Self {
+            conflicts,
+            ..Self::default()
+        }
+    }
 }
 
 /// What the head was when a write was judged against it; never any of its content.
@@ -45,6 +77,60 @@ pub enum EngineError {
         reason: String,
         kept: bool,
     },
+    #[error("part of the scope is held by somebody else")]
+    ScopeBusy(Busy),
+    #[error("{ahead} asked before and wait for a part of the state")]
+    Queued { ahead: u32 },
+    #[error("part of what was to be added is held by somebody else")]
+    ExtendConflict(Vec<Conflict>),
+    #[error("the reservation has ended: {reason}")]
+    LeaseLost { reason: String, kept: bool },
+    #[error("{} not covered by a write claim of the run: {}", plural(.0), listed(.0))]
+    OutsideScope(Vec<String>),
+    #[error("there is no such run")]
+    NoRun,
+    #[error("this is the run of {0}")]
+    NotYourRun(String),
+    #[error("who only reads begins runs of kind `plan`")]
+    MayNotWrite,
+    #[error("{0}")]
+    BadRequest(String),
+    #[error("another Terraform works on this run")]
+    BackendLocked(Box<LockInfo>),
+    #[error("the lock ID is not that of the Terraform that works on this run")]
+    OtherBackendLock(Box<LockInfo>),
+    #[error("the serial is not above that of the run's last upload: a delayed duplicate")]
+    LateUpload,
+    #[error("the document's lineage is not that of the slice")]
+    OtherLineage,
+    #[error("the run has ended: {0}")]
+    RunEnded(String),
+    #[error("a run that only plans takes no lock but that of a plan, and no upload")]
+    RunIsReadOnly,
+    #[error("something that the scope needs may be missing")]
+    ScopeUnsafe(Box<ScopeContract>),
+    #[error("no sleeping run of this state made this plan, or it is too old")]
+    PlanUnknown,
+    #[error("an apply of this plan was begun before")]
+    PlanSpent,
+    #[error("this plan is being applied")]
+    PlanInUse,
+    #[error("`{address}` {what}")]
+    PlanStale { address: String, what: String },
+    #[error("there is no such kept upload")]
+    NoKept,
+    #[error("somebody has dealt with this upload")]
+    KeptSettled,
+    #[error("the state changed there, too, so say which is to stay: {}", listed(.0))]
+    Undecided(Vec<String>),
+    #[error("the run is damaged: {0}")]
+    DamagedRun(&'static str),
+    #[error("this commit key came with another request before")]
+    CommitKeyReused,
+    #[error("the state is kept only as a document ({0}), and not as rows")]
+    NotNative(String),
+    #[error("`{0}` names nothing that can be claimed")]
+    NotAClaim(String),
     #[error("this environment takes no write without a lock")]
     LockRequired,
     #[error("only a maintainer breaks another's lock")]
@@ -86,4 +172,23 @@ pub enum EngineError {
     Store(#[from] store::Error),
     #[error(transparent)]
     Seal(#[from] store::SealError),
+}
+
+/// Addresses named in one sentence.
+const NAMED: usize = 5;
+
+fn listed(addresses: &[String]) -> String {
+    let named: Vec<&str> = addresses.iter().take(NAMED).map(String::as_str).collect();
+    match addresses.len().saturating_sub(NAMED) {
+        0 => named.join(", "),
+        more => format!("{} and {more} more", named.join(", ")),
+    }
+}
+
+fn plural(addresses: &[String]) -> &'static str {
+    if addresses.len() == 1 {
+        "an address is"
+    } else {
+        "addresses are"
+    }
 }

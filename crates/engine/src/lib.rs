@@ -9,6 +9,7 @@ pub mod archive;
 mod audit;
 mod browse;
 mod caller;
+mod commit;
 mod compare;
 mod documents;
 mod error;
@@ -17,8 +18,11 @@ mod keys;
 mod lifecycle;
 mod lock;
 mod native;
+mod queue;
 mod read;
+mod reservations;
 mod rollback;
+mod runs;
 mod scope;
 mod slice;
 mod tags;
@@ -28,17 +32,19 @@ mod write;
 use std::sync::Arc;
 use std::time::Duration;
 
+use coordination::Index;
 use store::{Db, LockPolicy, WorkspaceTx};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 pub use browse::Status;
 pub use caller::Caller;
-pub use error::{EngineError, HeadFacts, Holder};
+pub use error::{Busy, Conflict, EngineError, HeadFacts, Holder};
 pub use graphs::{Provenance, StateGraph};
 pub use lock::{UnlockTarget, Unlocked};
 pub use native::{Inventory, Resolved, SliceObject, SliceObjects, Surroundings};
 pub use read::{DocumentBody, ReadDocument};
 pub use rollback::RolledBack;
+pub use runs::{RunCredential, Uploaded};
 pub use scope::Expanded;
 pub use slice::{RenderedSlice, SliceSpec, render_slice};
 pub use store::{Source, VersionRef};
@@ -48,6 +54,7 @@ pub use write::{WriteLock, WriteReport, Written};
 use crate::documents::Documents;
 use crate::graphs::Graphs;
 use crate::keys::DataKeys;
+use crate::queue::Queue;
 
 /// Documents above this size are large: few of them are worked on at once.
 const LARGE_DOCUMENT_BYTES: usize = 4 * 1024 * 1024;
@@ -62,6 +69,7 @@ pub struct Inner {
     documents: Documents,
     graphs: Graphs,
     data_keys: DataKeys,
+    queue: Queue,
     /// Bounds how many large documents are split and compared at the same time: the work saturates a
     /// core each, and more would only starve small requests.
     large_documents: Semaphore,
@@ -76,15 +84,17 @@ impl std::ops::Deref for Engine {
 }
 
 impl Engine {
-    /// An engine over this database. `deployment_key` wraps the data keys of workspaces.
+    /// An engine over this database. `deployment_key` wraps the data keys of workspaces. Without an `index` of reservations
+    /// waiters poll the ledger, in no order.
     #[must_use]
-    pub fn new(db: Db, deployment_key: &[u8; 32]) -> Self {
+    pub fn new(db: Db, deployment_key: &[u8; 32], index: Option<Index>) -> Self {
         let cores = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
         Self(Arc::new(Inner {
             db,
             documents: Documents::new(),
             graphs: Graphs::new(),
             data_keys: DataKeys::new(deployment_key),
+            queue: Queue::new(index, deployment_key),
             large_documents: Semaphore::new(cores),
         }))
     }

@@ -4,9 +4,12 @@
 //! force-unlocks with an empty body that names nothing; every rule here follows from that
 //! (docs/http-lane.md).
 
-use protocol::{LockInfo, StateName};
+use protocol::{LockInfo, ReservationId, RunId, StateName};
 use store::{End, Lane, Lifecycle, NewReservation, Reservation, State, WorkspaceTx};
+use uuid::Uuid;
 
+use crate::queue::Entry;
+use crate::reservations::end_held;
 use crate::tries::Tries;
 use crate::{Caller, Engine, EngineError, Holder, audit};
 
@@ -61,13 +64,37 @@ impl Engine {
         lane: Lane,
         info: &LockInfo,
     ) -> Result<Holder, EngineError> {
-        let mut tries = Tries::default();
-        loop {
-            match self.reserve_whole_state(caller, name, lane, info).await {
-                Err(error) if tries.another(&error).await => {}
-                outcome => return outcome,
-            }
+        if lane == Lane::Terraform {
+            return self.lock_in_turn(caller, name, info).await;
         }
+        self.reserve_whole_state(caller, name, lane, info, None)
+            .await
+    }
+
+    /// Takes the Terraform lock when it is its turn in the queue.
+    async fn lock_in_turn(
+        &self,
+        caller: &Caller,
+        name: &StateName,
+        info: &LockInfo,
+    ) -> Result<Holder, EngineError> {
+        let mut tx = self.begin(caller).await?;
+        let state = store::find_or_create_state(&mut tx, caller.environment(), name).await?;
+        tx.commit().await?;
+        let (entry, request) = self.enter_with_lock(caller, &state, info).await?;
+        // Whom the index takes for a holder may have let go just now; who waits in front is the index's to know.
+        let ahead = match &entry {
+            Entry::Open(_) => None,
+            Entry::Wait(place) => Some(place.ahead),
+        };
+        let granted = self
+            .reserve_whole_state(caller, name, Lane::Terraform, info, ahead)
+            .await;
+        // One that is refused keeps its place; one that was let through has none any more.
+        if ahead.is_none() || granted.is_ok() {
+            self.leave_queue(caller, &request);
+        }
+        granted
     }
 
     async fn reserve_whole_state(
@@ -76,6 +103,28 @@ impl Engine {
         name: &StateName,
         lane: Lane,
         info: &LockInfo,
+        ahead: Option<u32>,
+    ) -> Result<Holder, EngineError> {
+        let mut tries = Tries::default();
+        loop {
+            match self
+                .try_reserve_whole_state(caller, name, lane, info, ahead)
+                .await
+            {
+                Err(error) if tries.another(&error).await => {}
+                outcome => return outcome,
+            }
+        }
+    }
+
+    /// Where others wait in front, only what is overdue makes way.
+    async fn try_reserve_whole_state(
+        &self,
+        caller: &Caller,
+        name: &StateName,
+        lane: Lane,
+        info: &LockInfo,
+        ahead: Option<u32>,
     ) -> Result<Holder, EngineError> {
         let mut tx = self.begin(caller).await?;
         let state = store::find_or_create_state(&mut tx, caller.environment(), name).await?;
@@ -89,6 +138,9 @@ impl Engine {
         let active = store::list_active(&mut tx, state.id).await?;
         if let Some(held) = active.iter().find(|held| !held.due) {
             return Err(EngineError::Locked(Box::new(holder(held))));
+        }
+        if let Some(ahead) = ahead.filter(|ahead| *ahead > 0 && active.is_empty()) {
+            return Err(EngineError::Queued { ahead });
         }
 
         store::lock_ledger(&mut tx, state.id).await?;
@@ -112,12 +164,14 @@ impl Engine {
                     .await?
                     .terraform_lock_ttl_seconds
             }
-            Lane::Admin => None,
+            Lane::Native | Lane::Admin => None,
         };
         let granted = store::insert_whole_state(
             &mut tx,
             &NewReservation {
+                id: Uuid::now_v7(),
                 state_id: state.id,
+                run_id: None,
                 lane,
                 idem_key: &info.id,
                 lease_seconds,
@@ -194,6 +248,43 @@ impl Engine {
         Ok(unlocked)
     }
 
+    /// Breaks what this names: a native reservation by its own id or that of its run, else the Terraform lock as
+    /// [`Engine::unlock`] does.
+    pub async fn force_unlock(
+        &self,
+        caller: &Caller,
+        name: &StateName,
+        target: &UnlockTarget,
+    ) -> Result<Unlocked, EngineError> {
+        if let UnlockTarget::Id(id) = target
+            && let Some(unlocked) = self.break_native(caller, name, id).await?
+        {
+            return Ok(unlocked);
+        }
+        self.unlock(caller, name, target).await
+    }
+
+    async fn break_native(
+        &self,
+        caller: &Caller,
+        name: &StateName,
+        id: &str,
+    ) -> Result<Option<Unlocked>, EngineError> {
+        let mut tx = self.begin(caller).await?;
+        let Some(state) = store::find_state(&mut tx, caller.environment(), name).await? else {
+            return Ok(None);
+        };
+        same_spelling(&state, name)?;
+        store::lock_ledger(&mut tx, state.id).await?;
+        let active = store::list_active(&mut tx, state.id).await?;
+        let Some(held) = active.iter().find(|held| is_called(held, id)) else {
+            return Ok(None);
+        };
+        let unlocked = self.end(&mut tx, caller, &state, held, true).await?;
+        tx.commit().await?;
+        Ok(Some(unlocked))
+    }
+
     /// Takes the administrative lock of a state away.
     pub async fn admin_unlock(
         &self,
@@ -234,8 +325,7 @@ impl Engine {
         } else {
             (End::Released, "released by its holder".to_owned())
         };
-        store::lock_active(tx, held.id).await?;
-        store::end_reservation(tx, state.id, held.id, end, &reason).await?;
+        end_held(tx, held, end, &reason).await?;
         let what = if by_force {
             audit::What::LockBroken {
                 lock: &broken.info,
@@ -290,17 +380,23 @@ pub(crate) async fn end_due(
     caller: &Caller,
     state: &State,
 ) -> Result<(), EngineError> {
-    let due: Vec<_> = store::list_active(tx, state.id)
-        .await?
-        .into_iter()
-        .filter(|held| held.due)
-        .collect();
+    let active = store::list_active(tx, state.id).await?;
+    end_those_due(tx, caller, state, active).await
+}
+
+/// As [`end_due`], of these reservations.
+pub(crate) async fn end_those_due(
+    tx: &mut WorkspaceTx,
+    caller: &Caller,
+    state: &State,
+    held: Vec<Reservation>,
+) -> Result<(), EngineError> {
+    let due: Vec<_> = held.into_iter().filter(|held| held.due).collect();
     if due.is_empty() || !store::may_expire(tx).await? {
         return Ok(());
     }
     for held in due {
-        store::lock_active(tx, held.id).await?;
-        store::end_reservation(tx, state.id, held.id, End::Expired, "its lease ran out").await?;
+        end_held(tx, &held, End::Expired, "its lease ran out").await?;
         audit::record(
             tx,
             caller,
@@ -335,6 +431,14 @@ pub(crate) fn is_own(held: &Reservation, caller: &Caller, id: &str) -> bool {
         && held.principal_id == caller.principal().as_str()
 }
 
+/// Whether this is the native reservation that people call so.
+fn is_called(held: &Reservation, id: &str) -> bool {
+    let run = held.run_id.map(RunId::from_uuid);
+    held.is_native()
+        && (id.parse() == Ok(ReservationId::from_uuid(held.id))
+            || run.is_some_and(|run| id.parse() == Ok(run)))
+}
+
 pub(crate) fn lock_info(held: &Reservation) -> LockInfo {
     LockInfo::from_slice(held.info.as_bytes()).unwrap_or_else(|_| LockInfo {
         id: held.idem_key.clone(),
@@ -347,6 +451,7 @@ pub(crate) fn holder(held: &Reservation) -> Holder {
     Holder {
         info: lock_info(held),
         reservation: held.id,
+        run: held.run_id,
         lane: held.lane.clone(),
         principal: held.principal_id.clone(),
         since: held.created_at,

@@ -246,7 +246,11 @@ impl Engine {
                 let more = rendering.next_page(&mut tx, &mut page).await?;
                 tx.commit().await?;
                 if !more {
-                    engine.record_first_rendering(&caller, &rendering).await?;
+                    let recorded = engine.record_first_rendering(&caller, &rendering).await;
+                    if let Err(error) = recorded {
+                        // The reader has its document. Whoever reads it next records the digest.
+                        tracing::info!(%error, "the digest of a version was not recorded");
+                    }
                 }
                 Ok::<_, EngineError>(Some((Bytes::from(page), more.then_some(rendering))))
             }

@@ -75,7 +75,7 @@ impl Engine {
             return Err(damaged);
         };
         let serial = next_serial(&head, &target);
-        let seq = head.seq + 1;
+        let seq = state.next_seq();
 
         // A kept document is not what rendering gives, so its own bytes are taken, the serial's digits
         // replaced; otherwise the new version is rows, and its digest is known once it is rendered.
@@ -107,6 +107,7 @@ impl Engine {
                 created_by: caller.display(),
                 principal_id: caller.principal().as_str(),
                 reservation: None,
+                run_id: None,
                 forced: false,
                 unlocked: false,
                 form: target.form,

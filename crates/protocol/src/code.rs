@@ -199,6 +199,8 @@ codes! {
         "A store is away or busy. Nothing is known to be wrong with the request; repeat it after `Retry-After` seconds.";
     OutcomeUnknown = "outcome_unknown", 503, "Outcome unknown",
         "The connection to the store broke during the commit. Repeat the same request; it is done at most once.";
+    HistoryLost = "history_lost", 503, "Database lost history",
+        "The database is older than it was: it was restored from a backup, or a standby without all commits took over. Reads go on. An operator has to run `kld restore-finish`.";
     SchemaMismatch = "schema_mismatch", 503, "Database schema too old",
         "The database has not been migrated to what this release needs. Run `kld migrate`.";
     StateDamaged = "state_damaged", 500, "Stored state is damaged",

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
-use crate::{PrincipalId, ReservationId, StateId, StateName, VersionId};
+use crate::{PrincipalId, ReservationId, RunId, StateId, StateName, VersionId};
 
 /// Whether a state may be read and written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -82,6 +82,9 @@ pub struct StateStatus {
     pub version_count: i64,
     /// Who holds the state; empty when nobody does.
     pub holders: Vec<LockHolder>,
+    /// Who waits for a part of it, in the order in which they will be served.
+    #[serde(default)]
+    pub waiting: Vec<WaitingClient>,
     /// Documents that were written too late, and kept instead of lost; newest first.
     #[serde(default)]
     pub kept: Vec<KeptResult>,
@@ -104,6 +107,27 @@ pub struct KeptResult {
     pub kept_by: String,
     /// Whether somebody has dealt with it.
     pub settled: bool,
+}
+
+/// Somebody who waits for a part of a state.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+pub struct WaitingClient {
+    /// Who, and what for.
+    #[serde(flatten)]
+    pub about: About,
+    /// Since when.
+    pub since: DateTime<Utc>,
+}
+
+/// Who asks for a part of a state.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+pub struct About {
+    /// `user@host`.
+    pub who: String,
+    /// What it wants to do.
+    pub command: String,
+    /// In which way: `terraform` or `native`.
+    pub lane: String,
 }
 
 /// In which way a state is held.
@@ -203,6 +227,12 @@ pub struct Version {
     pub forced: bool,
     /// Whether it was written without a lock.
     pub unlocked: bool,
+    /// The run that wrote it; absent for what plain Terraform wrote.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<RunId>,
+    /// The command of that run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
 }
 
 /// A page of versions, newest first.

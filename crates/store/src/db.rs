@@ -1,6 +1,7 @@
 //! The pool, and the one way to a tenant's rows.
 
 use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
 use std::time::Duration;
 
 use protocol::WorkspaceId;
@@ -11,12 +12,17 @@ use sqlx::{
     AssertSqlSafe, ConnectOptions, Connection as _, PgConnection, PgPool, Postgres,
     SqlSafeStr as _, SqlStr, Transaction,
 };
+use tokio::sync::broadcast;
+use uuid::Uuid;
 
-use crate::{Error, Result, schema};
+use crate::lock_service::History;
+use crate::{Error, LedgerChange, LedgerEvent, Result, schema};
 
 /// How often `BEGIN` is tried on connections that turn out to be dead. After a failover every idle connection is, and
 /// each costs one quick failure.
 const BEGIN_ATTEMPTS: u32 = 20;
+/// How many changes of ledgers wait for whoever follows them.
+const LEDGER_CHANGES: usize = 4_096;
 
 /// How to reach the database.
 #[derive(Debug, Clone)]
@@ -45,6 +51,8 @@ impl DbOptions {
 #[derive(Debug, Clone)]
 pub struct Db {
     pool: PgPool,
+    ledger_changes: broadcast::Sender<LedgerChange>,
+    history: Arc<History>,
 }
 
 impl Db {
@@ -67,15 +75,23 @@ impl Db {
             // A ping per checkout would double the round trips of a short request; `begin` copes with dead connections.
             .test_before_acquire(false)
             .connect_lazy_with(connect);
-        Ok(Self { pool })
+        Ok(Self {
+            pool,
+            ledger_changes: broadcast::Sender::new(LEDGER_CHANGES),
+            history: Arc::default(),
+        })
     }
 
     /// Begins a transaction that sees and writes the rows of one workspace.
     ///
     /// # Errors
     ///
-    /// [`Error::Unavailable`] when there is no connection in time.
+    /// [`Error::Unavailable`] when there is no connection in time, [`Error::HistoryLost`] when the database was seen to be
+    /// older than before.
     pub async fn begin(&self, workspace: &WorkspaceId) -> Result<WorkspaceTx> {
+        if self.history.is_lost() {
+            return Err(Error::HistoryLost);
+        }
         self.begin_with("BEGIN", workspace).await
     }
 
@@ -116,6 +132,8 @@ impl Db {
                     return Ok(WorkspaceTx {
                         tx,
                         workspace: workspace.clone(),
+                        noted: Vec::new(),
+                        ledger_changes: self.ledger_changes.clone(),
                     });
                 }
                 Err(Error::Disconnected(_)) if attempts < BEGIN_ATTEMPTS => attempts += 1,
@@ -170,6 +188,17 @@ impl Db {
         &self.pool
     }
 
+    /// What this process knows of the database's history.
+    pub(crate) fn history(&self) -> &History {
+        &self.history
+    }
+
+    /// What this process commits to ledgers from now on. One that falls behind misses some, which the gens show.
+    #[must_use]
+    pub fn ledger_changes(&self) -> broadcast::Receiver<LedgerChange> {
+        self.ledger_changes.subscribe()
+    }
+
     /// How many connections are open, and how many of them idle.
     #[must_use]
     pub fn connections(&self) -> (u32, usize) {
@@ -216,6 +245,9 @@ fn unusable(error: Error) -> Error {
 pub struct WorkspaceTx {
     tx: Transaction<'static, Postgres>,
     workspace: WorkspaceId,
+    /// Changes of ledgers, to be told once they are committed.
+    noted: Vec<LedgerChange>,
+    ledger_changes: broadcast::Sender<LedgerChange>,
 }
 
 impl WorkspaceTx {
@@ -232,9 +264,26 @@ impl WorkspaceTx {
     /// [`Error::OutcomeUnknown`] when the connection broke meanwhile, [`Error::Serialization`] when nothing was done.
     pub async fn commit(self) -> Result<()> {
         match self.tx.commit().await.map_err(Error::from) {
+            Ok(()) => {
+                for change in self.noted {
+                    // Nobody need follow.
+                    let _ = self.ledger_changes.send(change);
+                }
+                Ok(())
+            }
             Err(Error::Disconnected(cause)) => Err(Error::OutcomeUnknown(cause)),
             outcome => outcome,
         }
+    }
+
+    /// Has a change of a ledger told to whoever follows, once it is committed.
+    pub(crate) fn note(&mut self, state_id: Uuid, incarnation: i64, event: LedgerEvent) {
+        self.noted.push(LedgerChange {
+            workspace: self.workspace.clone(),
+            state_id,
+            incarnation,
+            event,
+        });
     }
 
     /// Gives up what was done.

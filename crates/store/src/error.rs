@@ -24,6 +24,11 @@ pub enum Error {
     /// What the caller compared with is no longer what is there. Nothing was done; compare again.
     #[error("{0}")]
     Moved(&'static str),
+    /// The database is older than it was. Nothing is written until an operator has finished the restore.
+    #[error(
+        "the database has lost history: it was restored from a backup, or a standby without all commits took over"
+    )]
+    HistoryLost,
     /// A value that the database cannot hold: a NUL in a text, or a key too long for an index. The request's affair.
     #[error("a value cannot be stored")]
     Unstorable(#[source] sqlx::Error),

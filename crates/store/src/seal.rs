@@ -30,6 +30,7 @@ pub enum SealError {
 pub enum SealedKind {
     Document,
     KeptResult,
+    RunDocument,
 }
 
 /// The place a sealed value belongs to.
@@ -46,6 +47,7 @@ impl SealedPlace<'_> {
         let kind = match self.kind {
             SealedKind::Document => "document",
             SealedKind::KeptResult => "kept_result",
+            SealedKind::RunDocument => "run_document",
         };
         format!(
             "kilolock/1/{}/{}/{}/{kind}",

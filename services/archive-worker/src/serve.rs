@@ -37,7 +37,8 @@ pub async fn serve(config: WorkerConfig, shutdown: CancellationToken) -> anyhow:
     catalogue::check(&db).await?;
 
     let key = config.deployment_key.expose_secret();
-    let engine = Engine::new(db.clone(), key);
+    // Without Redis: a worker reserves nothing, and nobody waits for it.
+    let engine = Engine::new(db.clone(), key, None);
     let archives = config
         .archives
         .archives(&engine, key)

@@ -17,6 +17,7 @@ use std::time::Duration;
 use auth::Pepper;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use coordination::Link;
 use secrecy::{ExposeSecret as _, SecretBox, SecretString};
 use telemetry::LogFormat;
 
@@ -24,12 +25,14 @@ pub use blobs::ArchiveConfig;
 pub use worker::WorkerConfig;
 
 /// The keys there are, in the file's spelling. Anything else in a file is a mistake.
-const KEYS: [&str; 28] = [
+const KEYS: [&str; 30] = [
     "database_url",
     "database_url_file",
     "migrate_database_url",
     "migrate_database_url_file",
     "database_pool",
+    "redis_url",
+    "redis_url_file",
     "listen",
     "metrics_listen",
     "token_pepper",
@@ -62,6 +65,10 @@ pub struct Config {
     pub database_url: SecretString,
     /// `KL_DATABASE_POOL`: the largest number of database connections of this replica. 16.
     pub database_pool: u32,
+    /// `KL_REDIS_URL`: Redis, for the index of reservations and the queue of those who wait: `redis://host:6379`,
+    /// `redis+sentinel://host:26379,host:26379/primary` or `redis+cluster://host:6379,host:6379`. Its eviction policy must be
+    /// `noeviction`. Without it waiters poll, in no order.
+    pub redis: Option<Link>,
     /// `KL_LISTEN`: address and port of the API. `127.0.0.1:8080`.
     pub listen: SocketAddr,
     /// `KL_METRICS_LISTEN`: address and port of `/metrics`, which never goes through the balancer. `127.0.0.1:9090`.
@@ -200,6 +207,7 @@ impl Config {
             archives,
             database_url: source.get_secret("database_url", DATABASE_FIX)?,
             database_pool: source.parse("database_pool", 16, "write a whole number, such as 16")?,
+            redis: redis(source)?,
             listen: source.parse("listen", ([127, 0, 0, 1], 8080).into(), listen_fix)?,
             metrics_listen: source.parse(
                 "metrics_listen",
@@ -224,6 +232,15 @@ impl Config {
             drain: Duration::from_secs(drain),
         })
     }
+}
+
+fn redis(source: &Source) -> Result<Option<Link>, ConfigError> {
+    let Some(url) = source.find_secret("redis_url")? else {
+        return Ok(None);
+    };
+    let link = Link::new(url.expose_secret())
+        .map_err(|error| mistake("redis_url", error.to_string(), "write redis://host:6379"))?;
+    Ok(Some(link))
 }
 
 /// The pepper alone, for commands that only make tokens.

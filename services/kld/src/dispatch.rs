@@ -34,7 +34,7 @@ pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// Where an address holds one of these, a Terraform client may be looking for its state, however it is misspelled (a
 /// doubled slash, another case, an escaped one). What matches no route is then refused as on its lane: a 404 would be "no
 /// state yet".
-const STATE_WORDS: [&str; 2] = ["states", "state-unlock"];
+const STATE_WORDS: [&str; 3] = ["states", "state-unlock", "runs"];
 
 /// Names a request in logs, audit entries and answers. Made by us: a client's own could be anything.
 #[derive(Debug, Clone)]
@@ -230,6 +230,7 @@ async fn path_params(parts: &mut axum::http::request::Parts) -> PathParams {
                 "ws" => params.workspace = Some(value.to_owned()),
                 "env" => params.environment = Some(value.to_owned()),
                 "name" => params.state = Some(value.to_owned()),
+                "run" => params.run = Some(value.to_owned()),
                 _ => {}
             }
         }

@@ -129,6 +129,7 @@ impl From<store::Error> for ApiError {
         let code = match &error {
             store::Error::OutcomeUnknown(_) => Code::OutcomeUnknown,
             error if error.is_temporary() => Code::Unavailable,
+            store::Error::HistoryLost => Code::HistoryLost,
             store::Error::SchemaMismatch { .. } => Code::SchemaMismatch,
             _ => Code::Internal,
         };

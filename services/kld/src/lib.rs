@@ -19,6 +19,6 @@ pub mod state;
 pub mod table;
 pub mod uploads;
 
-pub use access::{Caller, EnvironmentCaller, StateCaller, WorkspaceCaller};
+pub use access::{Caller, EnvironmentCaller, RunCaller, StateCaller, WorkspaceCaller};
 pub use error::ApiError;
 pub use state::AppState;

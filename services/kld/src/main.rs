@@ -29,6 +29,8 @@ enum Command {
     Serve,
     /// Bring the database up to date, as the owner of its tables.
     Migrate,
+    /// Finish the restore of the database from a backup: end what was held, leap over what may have been given away.
+    RestoreFinish,
     /// Make operators, workspaces and tokens without a running service.
     #[command(subcommand)]
     Admin(AdminCommand),
@@ -106,6 +108,7 @@ async fn run(cli: Cli) -> anyhow::Result<()> {
             let version = store::schema::migrate(&url).await?;
             print(&format!("the schema is at version {version}"))
         }
+        Command::RestoreFinish => print(&Admin::connect(&source()?).await?.finish_restore().await?),
         Command::Admin(command) => admin(&Admin::connect(&source()?).await?, command).await,
         Command::Openapi => {
             let document = openapi::to_json(&routes::table())?;

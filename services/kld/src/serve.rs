@@ -86,6 +86,8 @@ pub async fn serve_table(
     let upkeep = tokio::spawn(upkeep(app.clone(), metrics.clone()));
     let engine = app.engine.clone();
     let heartbeat = tokio::spawn(async move { engine.keep_beating().await });
+    let engine = app.engine.clone();
+    let index = tokio::spawn(async move { engine.keep_index().await });
     let metrics_end = CancellationToken::new();
     let metrics_router = metrics_router(&app, metrics);
     let metrics_server = tokio::spawn(run(
@@ -107,6 +109,7 @@ pub async fn serve_table(
     metrics_server.await.context("the metrics server stopped")?;
     upkeep.abort();
     heartbeat.abort();
+    index.abort();
     app.token_uses.write(&app.db).await;
     app.db.close().await;
     tracing::info!("drained");

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use coordination::Index;
 use engine::Engine;
 use engine::archive::Archives;
 use secrecy::ExposeSecret as _;
@@ -38,7 +39,11 @@ impl AppState {
     #[must_use]
     pub fn new(config: Config, db: Db) -> Self {
         let verdicts = Verdicts::new(db.clone());
-        let engine = Engine::new(db.clone(), config.deployment_key.expose_secret());
+        let engine = Engine::new(
+            db.clone(),
+            config.deployment_key.expose_secret(),
+            config.redis.clone().map(Index::new),
+        );
         let archives = config
             .archives
             .archives(&engine, config.deployment_key.expose_secret());

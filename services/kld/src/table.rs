@@ -50,6 +50,8 @@ pub enum Scope {
     Environment,
     /// The state that the request names in its body or its query.
     Named,
+    /// The run `{run}`.
+    Run,
 }
 
 /// One row of the table.
@@ -204,6 +206,8 @@ impl Route {
             Scope::Named
         } else if self.path.contains("/{env}") {
             Scope::Environment
+        } else if self.path.contains("/{run}") {
+            Scope::Run
         } else if self.path.contains("/{ws}") {
             Scope::Workspace
         } else if self.access == Access::Needs(Action::ReadSelf) {

@@ -38,7 +38,7 @@ fn generated_tokens_are_read_and_fit_the_published_pattern() {
             assert_eq!((read.kind(), read.id()), (kind, token.id()));
             assert_eq!(pepper().mac(&read), pepper().mac(&token));
             let (prefix, rest) = token.expose().split_at(4);
-            assert!(matches!(prefix, "klp_" | "kls_" | "klo_"));
+            assert!(matches!(prefix, "klp_" | "kls_" | "klo_" | "klr_"));
             assert!(rest.len() == 50 && is_base62(rest));
         }
     }

@@ -244,7 +244,7 @@ impl Export<'_> {
             source: version.source.clone(),
             created_at: version.created_at,
             created_by: version.created_by.clone(),
-            run: historic.run_id.map(|id| RunId::from_uuid(id).to_string()),
+            run: version.run_id.map(|id| RunId::from_uuid(id).to_string()),
             forced: version.forced,
             unlocked: version.unlocked,
             verbatim: version.form != Form::Rows,

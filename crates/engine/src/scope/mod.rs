@@ -21,6 +21,7 @@ use crate::tries::Tries;
 use crate::{Caller, Engine, EngineError};
 use answer::Work;
 use request::Asked;
+pub(crate) use request::read_sources;
 
 /// A scope worked out on one version of a state.
 #[derive(Debug, Clone)]

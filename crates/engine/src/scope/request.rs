@@ -76,7 +76,7 @@ impl Asked {
 }
 
 /// The sources of a request, each block once: where two files are named the last one counts.
-pub(super) fn read_sources(asked: &wire::ScopeRequest) -> Result<Vec<RecordedSource>, EngineError> {
+pub(crate) fn read_sources(asked: &wire::ScopeRequest) -> Result<Vec<RecordedSource>, EngineError> {
     let mut sources = std::collections::BTreeMap::new();
     for (place, source) in asked.sources.iter().enumerate() {
         let field = |name| format!("sources[{place}].{name}");

@@ -79,7 +79,7 @@ impl Attempt<'_> {
             Form::Rows => None,
             Form::Kept | Form::Opaque => {
                 let key = self.engine.sealing_key(self.caller).await?;
-                let seq = base.seq() + 1;
+                let seq = base.state.next_seq();
                 Some(
                     self.engine
                         .pack_document(&key, self.caller, base.state.id, seq, self.body)?,
@@ -170,7 +170,7 @@ impl Attempt<'_> {
         packed: Option<&[u8]>,
     ) -> Result<Written, EngineError> {
         let caller = self.caller;
-        let (id, seq) = (base.state.id, base.seq() + 1);
+        let (id, seq) = (base.state.id, base.state.next_seq());
         let mut tx = self.engine.begin(caller).await?;
         let held = self.hold(&mut tx, base).await?;
         let locked = store::lock_state(&mut tx, id).await?;
@@ -199,6 +199,7 @@ impl Attempt<'_> {
                 created_by: caller.display(),
                 principal_id: caller.principal().as_str(),
                 reservation: held.as_ref().map(|held| (held.id, held.token)),
+                run_id: None,
                 forced: base.forced,
                 unlocked: held.is_none(),
                 form: prepared.form,

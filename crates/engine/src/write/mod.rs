@@ -22,6 +22,7 @@ use crate::{Caller, Engine, EngineError};
 use attempt::Attempt;
 
 pub(crate) use judge::head_facts;
+pub(crate) use prepare::{new_instance, new_output};
 
 /// What a write presents as its right to the state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -112,7 +113,7 @@ impl Engine {
 const LONGEST_KEY_BYTES: usize = 2_000;
 
 /// A document with a key that no index can hold is kept as it is, and has no rows.
-fn keep_whole_if_unindexable(document: Document<'_>) -> Document<'_> {
+pub(crate) fn keep_whole_if_unindexable(document: Document<'_>) -> Document<'_> {
     let Document::State(state) = document else {
         return document;
     };

@@ -2,7 +2,7 @@
 //! the document.
 
 use store::{Form, NewInstance, NewOutput};
-use tfstate::{Document, Opaque, OpaqueReason, RowKind, State};
+use tfstate::{Document, Opaque, OpaqueReason, Output, RowKind, State};
 
 use crate::compare::{Changes, Known, compare};
 
@@ -81,15 +81,7 @@ impl Prepared {
                 .changes
                 .outputs_born
                 .iter()
-                .map(|&index| {
-                    let output = &state.outputs[index];
-                    NewOutput {
-                        name: &output.name,
-                        name_token: output.name_token,
-                        body: &output.body,
-                        digest: output.digest.0,
-                    }
-                })
+                .map(|&index| new_output(&state.outputs[index]))
                 .collect(),
             parts: state
                 .parts
@@ -97,6 +89,15 @@ impl Prepared {
                 .map(|part| (part.digest.0, &*part.body))
                 .collect(),
         })
+    }
+}
+
+pub(crate) fn new_output<'a>(output: &'a Output<'_>) -> NewOutput<'a> {
+    NewOutput {
+        name: &output.name,
+        name_token: output.name_token,
+        body: &output.body,
+        digest: output.digest.0,
     }
 }
 

@@ -38,6 +38,11 @@ pub(super) async fn find_right(
     let id = match lock {
         WriteLock::None => {
             return match active.iter().find(|held| !held.due) {
+                // Whoever waits for a run by writing again would never be told to take the lock.
+                Some(held) if held.is_native() => {
+                    let held = Some(Box::new(holder(held)));
+                    Err(Refusal::Other(EngineError::LockIdMismatch(held)))
+                }
                 Some(held) => Err(Refusal::Other(EngineError::Locked(Box::new(holder(held))))),
                 None => Ok(Right::Unlocked),
             };

@@ -43,8 +43,17 @@ pub struct State {
     pub name: String,
     /// 0 where nothing has been written yet.
     pub head_seq: i64,
+    /// Versions up to this number may have been written and forgotten, by a restore from a backup.
+    pub seq_floor: i64,
     pub lifecycle: Lifecycle,
     pub created_at: DateTime<Utc>,
+}
+
+impl State {
+    /// The number of the version after the head.
+    pub fn next_seq(&self) -> i64 {
+        self.head_seq.max(self.seq_floor) + 1
+    }
 }
 
 /// A line of a list of states.
@@ -70,7 +79,7 @@ pub async fn find_state(
 ) -> Result<Option<State>, Error> {
     let row = sqlx::query!(
         r#"
-            SELECT id, name, head_seq, lifecycle, created_at
+            SELECT id, name, head_seq, seq_floor, lifecycle, created_at
             FROM states
             WHERE workspace_id = $1 AND environment_id = $2 AND lower(name) = lower($3)
               AND lifecycle <> 'deleted'
@@ -86,6 +95,7 @@ pub async fn find_state(
             id: row.id,
             name: row.name,
             head_seq: row.head_seq,
+            seq_floor: row.seq_floor,
             lifecycle: Lifecycle::parse(&row.lifecycle)?,
             created_at: row.created_at,
         })
@@ -137,7 +147,7 @@ pub async fn find_or_create_state(
 pub async fn lock_state(tx: &mut WorkspaceTx, id: Uuid) -> Result<State, Error> {
     let row = sqlx::query!(
         r#"
-            SELECT id, name, head_seq, lifecycle, created_at
+            SELECT id, name, head_seq, seq_floor, lifecycle, created_at
             FROM states
             WHERE workspace_id = $1 AND id = $2
             FOR UPDATE
@@ -151,6 +161,7 @@ pub async fn lock_state(tx: &mut WorkspaceTx, id: Uuid) -> Result<State, Error> 
         id: row.id,
         name: row.name,
         head_seq: row.head_seq,
+        seq_floor: row.seq_floor,
         lifecycle: Lifecycle::parse(&row.lifecycle)?,
         created_at: row.created_at,
     })
@@ -265,7 +276,7 @@ async fn list(
 ) -> Result<Vec<StateRecord>, Error> {
     let rows = sqlx::query!(
         r#"
-            SELECT s.id, s.name, s.head_seq, s.lifecycle, s.created_at, s.deleted_at,
+            SELECT s.id, s.name, s.head_seq, s.seq_floor, s.lifecycle, s.created_at, s.deleted_at,
                    v.serial::text AS "serial?", v.lineage AS "lineage?",
                    v.terraform_version AS "terraform_version?",
                    v.instance_count AS "instance_count?", v.byte_size AS "byte_size?",
@@ -303,6 +314,7 @@ async fn list(
                     id: row.id,
                     name: row.name,
                     head_seq: row.head_seq,
+                    seq_floor: row.seq_floor,
                     lifecycle: Lifecycle::parse(&row.lifecycle)?,
                     created_at: row.created_at,
                 },

@@ -70,6 +70,81 @@ pub async fn list_live_rows(tx: &mut WorkspaceTx, state_id: Uuid) -> Result<Vec<
     Ok(live)
 }
 
+/// Place and digest of every row of version `seq`, in document order.
+pub async fn list_rows_at(
+    tx: &mut WorkspaceTx,
+    state_id: Uuid,
+    seq: i64,
+) -> Result<Vec<LiveRow>, Error> {
+    let rows = sqlx::query!(
+        r#"
+            SELECT ord, body_digest
+            FROM instances
+            WHERE workspace_id = $1 AND state_id = $2
+              AND born_seq <= $3 AND (dies_seq IS NULL OR dies_seq > $3)
+            ORDER BY ord
+        "#,
+        tx.workspace().as_str(),
+        state_id,
+        seq,
+    )
+    .fetch_all(&mut **tx)
+    .await?;
+    rows.into_iter()
+        .map(|row| {
+            Ok(LiveRow {
+                ord: row.ord,
+                digest: digest(&row.body_digest)?,
+            })
+        })
+        .collect()
+}
+
+/// A live row at a place that was asked for.
+#[derive(Debug, Clone)]
+pub struct RowAt {
+    pub ord: Vec<u8>,
+    pub kind: String,
+    pub digest: [u8; 32],
+}
+
+/// What lives at these places. Each is looked up on its own: see [`close_instances`].
+pub async fn live_rows_at(
+    tx: &mut WorkspaceTx,
+    state_id: Uuid,
+    places: &[Vec<u8>],
+) -> Result<Vec<RowAt>, Error> {
+    if places.is_empty() {
+        return Ok(Vec::new());
+    }
+    let rows = sqlx::query!(
+        r#"
+            SELECT i.ord, i.kind, i.body_digest
+            FROM unnest($3::bytea[]) AS place (ord)
+            CROSS JOIN LATERAL (
+                SELECT ord, kind, body_digest
+                FROM instances
+                WHERE workspace_id = $1 AND state_id = $2 AND instances.ord = place.ord AND dies_seq IS NULL
+                OFFSET 0
+            ) AS i
+        "#,
+        tx.workspace().as_str(),
+        state_id,
+        places,
+    )
+    .fetch_all(&mut **tx)
+    .await?;
+    rows.into_iter()
+        .map(|row| {
+            Ok(RowAt {
+                digest: digest(&row.body_digest)?,
+                ord: row.ord,
+                kind: row.kind,
+            })
+        })
+        .collect()
+}
+
 pub(super) fn digest(bytes: &[u8]) -> Result<[u8; 32], Error> {
     bytes
         .try_into()

@@ -24,10 +24,12 @@ pub use identity::{
     find_state, list_deleted, list_states, lock_state, undelete_state,
 };
 pub use instances::{
-    LiveRow, NewInstance, RowPage, close_instances, insert_instances, list_live_rows, page_of_rows,
+    LiveRow, NewInstance, RowAt, RowPage, close_instances, insert_instances, list_live_rows,
+    list_rows_at, live_rows_at, page_of_rows,
 };
 pub use outputs::{
-    LiveOutput, NewOutput, OutputRow, close_outputs, insert_outputs, list_live_outputs, outputs_at,
+    LiveOutput, NewOutput, OutputRow, close_outputs, insert_outputs, list_live_outputs,
+    live_outputs_named, outputs_at, outputs_changed_between,
 };
 pub use resources::{ResourceRow, find_instance, list_resources};
 pub use rollback::restore_rows;

@@ -58,6 +58,67 @@ pub async fn list_live_outputs(
         .collect()
 }
 
+/// Those of these outputs that live at the head.
+pub async fn live_outputs_named(
+    tx: &mut WorkspaceTx,
+    state_id: Uuid,
+    names: &[String],
+) -> Result<Vec<LiveOutput>, Error> {
+    if names.is_empty() {
+        return Ok(Vec::new());
+    }
+    let rows = sqlx::query!(
+        r#"
+            SELECT o.name, o.body_digest
+            FROM unnest($3::text[]) AS wanted (name)
+            CROSS JOIN LATERAL (
+                SELECT name, body_digest
+                FROM outputs
+                WHERE workspace_id = $1 AND state_id = $2 AND outputs.name = wanted.name AND dies_seq IS NULL
+                OFFSET 0
+            ) AS o
+        "#,
+        tx.workspace().as_str(),
+        state_id,
+        names,
+    )
+    .fetch_all(&mut **tx)
+    .await?;
+    rows.into_iter()
+        .map(|row| {
+            Ok(LiveOutput {
+                name: row.name,
+                digest: digest(&row.body_digest)?,
+            })
+        })
+        .collect()
+}
+
+/// The outputs that were born or died after version `from`, up to version `to`.
+pub async fn outputs_changed_between(
+    tx: &mut WorkspaceTx,
+    state_id: Uuid,
+    from: i64,
+    to: i64,
+) -> Result<Vec<String>, Error> {
+    let workspace = tx.workspace().clone();
+    let names = sqlx::query_scalar!(
+        r#"
+            SELECT DISTINCT name
+            FROM outputs
+            WHERE workspace_id = $1 AND state_id = $2
+              AND ((born_seq > $3 AND born_seq <= $4) OR (dies_seq > $3 AND dies_seq <= $4))
+        "#,
+        workspace.as_str(),
+        state_id,
+        from,
+        to,
+    )
+    .fetch_all(&mut **tx)
+    .await?;
+    Ok(names)
+}
+
 /// Ends the life of live outputs; every one must be live.
 pub async fn close_outputs(
     tx: &mut WorkspaceTx,

@@ -14,7 +14,6 @@ use crate::{Error, WorkspaceTx, text::without_nul};
 #[derive(Debug, Clone)]
 pub struct HistoricVersion {
     pub version: Version,
-    pub run_id: Option<Uuid>,
     pub provenance: Option<Value>,
 }
 
@@ -145,10 +144,11 @@ pub async fn history_page(
                 instance_count: row.instance_count,
                 previous_instance_count: None,
                 rows_changed: row.rows_changed,
+                run_id: row.run_id,
+                command: None,
             };
             Ok(HistoricVersion {
                 version: version.try_into()?,
-                run_id: row.run_id,
                 provenance: row.provenance,
             })
         })

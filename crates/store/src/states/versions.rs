@@ -43,6 +43,7 @@ pub enum Source {
     Terraform,
     Import,
     Rollback,
+    Native,
 }
 
 impl Source {
@@ -51,6 +52,7 @@ impl Source {
             Self::Terraform => "terraform",
             Self::Import => "import",
             Self::Rollback => "rollback",
+            Self::Native => "native",
         }
     }
 }
@@ -79,6 +81,9 @@ pub struct Version {
     /// Of the version before; only lists know it.
     pub previous_instance_count: Option<i64>,
     pub rows_changed: i64,
+    pub run_id: Option<Uuid>,
+    /// The command of that run; only lists and single versions know it.
+    pub command: Option<String>,
 }
 
 /// A state by name together with its newest version.
@@ -122,6 +127,7 @@ pub struct NewVersion<'a> {
     pub created_by: &'a str,
     pub principal_id: &'a str,
     pub reservation: Option<(Uuid, i64)>,
+    pub run_id: Option<Uuid>,
     pub forced: bool,
     pub unlocked: bool,
     pub form: Form,
@@ -155,6 +161,8 @@ pub(super) struct VersionRow {
     pub(super) instance_count: i64,
     pub(super) previous_instance_count: Option<i64>,
     pub(super) rows_changed: i64,
+    pub(super) run_id: Option<Uuid>,
+    pub(super) command: Option<String>,
 }
 
 impl TryFrom<VersionRow> for Version {
@@ -181,6 +189,8 @@ impl TryFrom<VersionRow> for Version {
             instance_count: row.instance_count,
             previous_instance_count: row.previous_instance_count,
             rows_changed: row.rows_changed,
+            run_id: row.run_id,
+            command: row.command,
         })
     }
 }
@@ -200,7 +210,7 @@ pub async fn find_head(
                    v.unlocked AS "unlocked?", v.form AS "form?", v.opaque_reason AS "opaque_reason?",
                    v.header AS "header?", v.rows_digest AS "rows_digest?", v.sha256 AS "sha256?",
                    v.byte_size AS "byte_size?", v.instance_count AS "instance_count?",
-                   v.rows_changed AS "rows_changed?"
+                   v.rows_changed AS "rows_changed?", v.run_id
             FROM states s
             LEFT JOIN state_versions v
                    ON v.workspace_id = s.workspace_id AND v.state_id = s.id AND v.seq = s.head_seq
@@ -252,6 +262,8 @@ pub async fn find_head(
                 instance_count: row.instance_count.unwrap_or_default(),
                 previous_instance_count: None,
                 rows_changed: row.rows_changed.unwrap_or_default(),
+                run_id: row.run_id,
+                command: None,
             };
             Some(Version::try_from(version)?)
         }
@@ -307,7 +319,11 @@ pub async fn find_version(
         r#"
             SELECT seq, id, serial::text AS "serial", lineage, terraform_version, source, created_at,
                    created_by, forced, unlocked, form, opaque_reason, header, rows_digest, sha256,
-                   byte_size, instance_count, NULL::bigint AS "previous_instance_count", rows_changed
+                   byte_size, instance_count, NULL::bigint AS "previous_instance_count", rows_changed, run_id,
+                   (
+                       SELECT r.command FROM runs r
+                       WHERE r.workspace_id = state_versions.workspace_id AND r.id = state_versions.run_id
+                   ) AS "command"
             FROM state_versions
             WHERE workspace_id = $1 AND state_id = $2
               AND ($3::bigint IS NULL OR seq = $3) AND ($4::uuid IS NULL OR id = $4)
@@ -347,7 +363,11 @@ pub async fn list_versions(
                        ORDER BY before.seq DESC
                        LIMIT 1
                    ) AS "previous_instance_count",
-                   rows_changed
+                   rows_changed, run_id,
+                   (
+                       SELECT r.command FROM runs r
+                       WHERE r.workspace_id = state_versions.workspace_id AND r.id = state_versions.run_id
+                   ) AS "command"
             FROM state_versions
             WHERE workspace_id = $1 AND state_id = $2 AND ($3::bigint IS NULL OR seq < $3)
             ORDER BY seq DESC
@@ -376,10 +396,10 @@ pub async fn insert_version(
             INSERT INTO state_versions (
                 workspace_id, state_id, seq, id, serial, lineage, terraform_version, source, created_by,
                 principal_id, reservation_id, token, incarnation, forced, unlocked, form, opaque_reason,
-                header, rows_digest, sha256, byte_size, instance_count, rows_changed
+                header, rows_digest, sha256, byte_size, instance_count, rows_changed, run_id
             )
             SELECT $1, $2, $3, $4, $5::text::numeric, $6, $7, $8, $9, $10, $11, $12, incarnation, $13,
-                   $14, $15, $16, $17, $18, $19, $20, $21, $22
+                   $14, $15, $16, $17, $18, $19, $20, $21, $22, $23
             FROM lock_service
             RETURNING created_at
         "#,
@@ -405,6 +425,7 @@ pub async fn insert_version(
         version.byte_size,
         version.instance_count,
         version.rows_changed,
+        version.run_id,
     )
     .fetch_one(&mut **tx)
     .await?;

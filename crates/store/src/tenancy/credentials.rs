@@ -224,7 +224,7 @@ pub async fn list_tokens(
                 token_id, principal_id, description, scope_role, scope_environment_id,
                 created_at, expires_at, revoked_at, last_used_at, last_used_network, last_used_agent
             FROM credentials
-            WHERE workspace_id = $1 AND token_id > $2
+            WHERE workspace_id = $1 AND token_id > $2 AND kind <> 'run'
             ORDER BY token_id
             LIMIT $3
         "#,

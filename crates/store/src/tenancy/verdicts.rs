@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use auth::{CallerKind, Principal, TokenId, TokenMac};
 use chrono::{DateTime, Utc};
-use protocol::WorkspaceId;
 use protocol::tenancy::WorkspaceLifecycle;
+use protocol::{RunId, WorkspaceId};
 
 use super::credentials::parse_scope;
 use super::members::parse_grants;
@@ -39,6 +39,7 @@ pub async fn find_verdict(db: &Db, token_id: &TokenId, mac: &TokenMac) -> Result
                 c.principal_id,
                 c.kind,
                 c.operator_display,
+                c.run_id,
                 c.mac,
                 c.scope_role,
                 c.scope_environment_id,
@@ -68,11 +69,13 @@ pub async fn find_verdict(db: &Db, token_id: &TokenId, mac: &TokenMac) -> Result
         display: row.operator_display.unwrap_or_default(),
         kind: match row.kind.as_str() {
             "person" => CallerKind::Person,
-            "service" => CallerKind::Service,
+            // A run's token acts for a member, whose own kind decides nothing here.
+            "service" | "run" => CallerKind::Service,
             "operator" => CallerKind::Operator,
             other => return Err(impossible(&format!("kind {other}"))),
         },
         token_id: token_id.clone(),
+        run: row.run_id.map(RunId::from_uuid),
         scope: parse_scope(
             row.scope_role.as_deref(),
             row.scope_environment_id.as_deref(),

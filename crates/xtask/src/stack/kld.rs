@@ -8,6 +8,7 @@ use anyhow::{Context as _, Result, ensure};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 
+use super::databases::Databases;
 use super::postgres::Postgres;
 use super::scratch::Scratch;
 use crate::host::foreground;
@@ -50,15 +51,17 @@ impl Settings {
     /// `blobs`: where archives are kept, by the names that the services read.
     pub(crate) fn new(
         bin_dir: PathBuf,
-        postgres: &Postgres,
+        databases: &Databases,
         public_url: String,
         blobs: Vec<(&'static str, String)>,
     ) -> Self {
+        let postgres = &databases.postgres;
         let mut settings = Self {
             bin_dir,
             environment: vec![
                 ("KL_DATABASE_URL", postgres.url(LOGIN_ROLE, DATABASE)),
                 ("KL_MIGRATE_DATABASE_URL", postgres.superuser_url(DATABASE)),
+                ("KL_REDIS_URL", databases.redis.url()),
                 ("KL_TOKEN_PEPPER", secret()),
                 ("KL_DEPLOYMENT_KEY", secret()),
                 ("KL_PUBLIC_URL", public_url.clone()),

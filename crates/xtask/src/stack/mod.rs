@@ -90,7 +90,7 @@ impl Stack {
             }
         };
         let bin_dir = workspace.bin_dir(options.profile);
-        let settings = Settings::new(bin_dir, postgres, public_url, blobs);
+        let settings = Settings::new(bin_dir, &databases, public_url, blobs);
         kld::migrate(&settings, postgres).await?;
         let operator_token = kld::bootstrap(&settings).await?;
 

@@ -106,7 +106,9 @@ impl World {
         options.max_connections = 6;
         let db = Db::connect(&options).unwrap();
         let key = config.deployment_key.expose_secret();
-        let archives = config.archives.archives(&Engine::new(db.clone(), key), key);
+        let archives = config
+            .archives
+            .archives(&Engine::new(db.clone(), key, None), key);
         (db, archives.unwrap())
     }
 

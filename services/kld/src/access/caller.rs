@@ -150,6 +150,18 @@ impl Deref for StateCaller {
     }
 }
 
+/// Somebody who may do the route's action on the run in its address.
+#[derive(Debug, Clone)]
+pub struct RunCaller(Caller);
+
+impl Deref for RunCaller {
+    type Target = Context;
+
+    fn deref(&self) -> &Context {
+        &self.0
+    }
+}
+
 /// An extractor that does not fit its route: a defect that any request to it shows.
 pub(super) fn misplaced() -> ApiError {
     #[derive(Debug, thiserror::Error)]
@@ -207,5 +219,17 @@ impl<S: Sync> FromRequestParts<S> for StateCaller {
             ApiError::with_detail(Code::InvalidName, error.to_string())
         })?;
         Ok(Self { caller, name })
+    }
+}
+
+impl<S: Sync> FromRequestParts<S> for RunCaller {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        let caller = Caller::from_request_parts(parts, state).await?;
+        if caller.run().is_none() {
+            return Err(misplaced());
+        }
+        Ok(Self(caller))
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use auth::{Action, Context, Decision, Principal, Resource, authorize};
 use axum::http::request::Parts;
 use chrono::{DateTime, Utc};
-use protocol::Code;
+use protocol::{Code, RunId};
 use store::tenancy::verdicts::Verdict;
 use telemetry::VerdictSource;
 
@@ -20,6 +20,7 @@ pub(crate) struct PathParams {
     pub(crate) workspace: Option<String>,
     pub(crate) environment: Option<String>,
     pub(crate) state: Option<String>,
+    pub(crate) run: Option<String>,
 }
 
 /// What a decided request knows beside its [`Context`].
@@ -105,7 +106,10 @@ pub(crate) async fn admit(
     params: &PathParams,
 ) -> Result<Admitted, ApiError> {
     let identified = identify(app, parts).await?;
-    let resource = resource(route.scope(), params);
+    let resource = match route.scope() {
+        Scope::Run => run(app, &identified, params).await?,
+        scope => resource(scope, params),
+    };
     decide(app, parts, identified, route.lane, action, resource).await
 }
 
@@ -155,6 +159,26 @@ fn judge(principal: &Principal, action: Action, resource: Option<&Resource>) -> 
     }
 }
 
+/// The run that an address names, in the caller's own workspace: one of another workspace is not there.
+async fn run(
+    app: &AppState,
+    identified: &Identified,
+    params: &PathParams,
+) -> Result<Option<Resource>, ApiError> {
+    let Some(workspace) = identified.verdict.principal.workspace.clone() else {
+        return Ok(None);
+    };
+    let Some(id) = params
+        .run
+        .as_deref()
+        .and_then(|text| text.parse::<RunId>().ok())
+    else {
+        return Ok(None);
+    };
+    let environment = store::environment_of_run(&app.db, &workspace, id.as_uuid()).await?;
+    Ok(environment.map(|environment| Resource::Run(workspace, environment, id)))
+}
+
 /// What an address names. An ill-formed id names nothing, which looks like something absent.
 fn resource(scope: Scope, params: &PathParams) -> Option<Resource> {
     let workspace = || params.workspace.as_deref()?.parse().ok();
@@ -166,7 +190,7 @@ fn resource(scope: Scope, params: &PathParams) -> Option<Resource> {
         Scope::Environment => workspace()
             .zip(environment())
             .map(|(ws, env)| Resource::Environment(ws, env)),
-        Scope::Named => None,
+        Scope::Named | Scope::Run => None,
     }
 }
 

@@ -7,7 +7,7 @@ mod named;
 mod uses;
 mod verdicts;
 
-pub use caller::{Caller, EnvironmentCaller, StateCaller, WorkspaceCaller};
+pub use caller::{Caller, EnvironmentCaller, RunCaller, StateCaller, WorkspaceCaller};
 pub use named::Named;
 pub use uses::TokenUses;
 pub use verdicts::Verdicts;

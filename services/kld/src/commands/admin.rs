@@ -10,7 +10,7 @@ use serde_json::json;
 use store::tenancy::audit::{self, Actor, NewEntry};
 use store::tenancy::credentials::{self, NewToken};
 use store::tenancy::{members, workspaces};
-use store::{Db, DbOptions};
+use store::{Db, DbOptions, Restored};
 
 use crate::config::{self, Source};
 use crate::routes::tenancy::issue_token;
@@ -19,6 +19,8 @@ use crate::routes::tenancy::issue_token;
 const ACTOR: &str = "kld admin";
 /// How long an operator's token lives.
 const OPERATOR_LIFETIME_DAYS: u16 = 90;
+/// How many workspaces are listed at a time.
+const WORKSPACES_AT_ONCE: u32 = 100;
 
 /// What the commands need.
 pub struct Admin {
@@ -87,6 +89,52 @@ impl Admin {
         let new = operator_token(&secret, &principal, &mac);
         credentials::create_operator_token(&self.db, &new, display).await?;
         Ok(secret.expose().to_owned())
+    }
+
+    /// Finishes the restore of the database from a backup, and says what was done. Doing it once more does no harm.
+    ///
+    /// # Errors
+    ///
+    /// Those of the database. Done in part, it is to be done again.
+    pub async fn finish_restore(&self) -> anyhow::Result<String> {
+        let mut done = Restored::default();
+        let mut after: Option<WorkspaceId> = None;
+        loop {
+            let last = after.as_ref().map(WorkspaceId::as_str);
+            let page = workspaces::list_workspaces(&self.db, last, WORKSPACES_AT_ONCE).await?;
+            for workspace in &page {
+                let restored = self.restore_workspace(&workspace.id).await?;
+                done.states += restored.states;
+                done.reservations += restored.reservations;
+            }
+            match page.into_iter().last() {
+                Some(workspace) => after = Some(workspace.id),
+                None => break,
+            }
+        }
+        // Last of all: with it the replicas write again.
+        let incarnation = store::begin_incarnation(&self.db).await?;
+        Ok(format!(
+            "{} states leapt ahead, {} reservations ended; the database lives its life {incarnation}",
+            done.states, done.reservations
+        ))
+    }
+
+    async fn restore_workspace(&self, workspace: &WorkspaceId) -> anyhow::Result<Restored> {
+        let mut tx = self.db.begin(workspace).await?;
+        let restored = store::restore_workspace(&mut tx).await?;
+        let entry = NewEntry {
+            action: "service.restore",
+            target: workspace.as_str(),
+            after: Some(
+                json!({ "states": restored.states, "reservations": restored.reservations }),
+            ),
+            ..NewEntry::default()
+        };
+        let nobody = PrincipalId::from_bytes([0; 6]);
+        audit::record(&mut tx, actor(&nobody), entry).await?;
+        tx.commit().await?;
+        Ok(restored)
     }
 
     /// Makes a workspace with its first admin.

@@ -2,6 +2,7 @@
 
 mod archives;
 pub mod parameter;
+mod runs;
 pub mod service;
 mod state_engine;
 mod states;
@@ -18,6 +19,7 @@ pub fn table() -> Vec<Route> {
     routes.extend(terraform::routes());
     routes.extend(states::routes());
     routes.extend(archives::routes());
+    routes.extend(runs::routes());
     routes.extend(state_engine::routes());
     routes
 }

@@ -204,8 +204,10 @@ async fn listen() -> TcpListener {
 
 /// A configuration that every replica of a deployment shares.
 pub(crate) fn source(database_url: &str, more: &[(&'static str, String)]) -> Source {
+    let redis_url = std::env::var("KL_TEST_REDIS_URL").expect("KL_TEST_REDIS_URL names a Redis");
     let mut values: BTreeMap<&str, String> = BTreeMap::from([
         ("KL_DATABASE_URL", database_url.to_owned()),
+        ("KL_REDIS_URL", redis_url),
         ("KL_TOKEN_PEPPER", STANDARD.encode([1; 32])),
         ("KL_DEPLOYMENT_KEY", STANDARD.encode([2; 32])),
     ]);

@@ -10,9 +10,10 @@
 mod harness;
 #[path = "../lane/mod.rs"]
 mod lane;
-
 #[path = "../native/mod.rs"]
 mod native;
+#[path = "../runs/mod.rs"]
+mod runs;
 
 mod login;
 mod matrix;

@@ -66,6 +66,9 @@ const EXPECTED: &[(&str, &str)] = &[
     ("get_state_version", "viewer reader writer maintainer admin"),
     ("read_version_document", "reader writer maintainer admin"),
     ("read_kept_document", "reader writer maintainer admin"),
+    ("compare_kept", "viewer reader writer maintainer admin"),
+    ("adopt_kept", "writer maintainer admin"),
+    ("discard_kept", "writer maintainer admin"),
     ("roll_back_state", "maintainer admin"),
     ("import_state", "writer maintainer admin"),
     ("take_admin_lock", "maintainer admin"),
@@ -86,6 +89,19 @@ const EXPECTED: &[(&str, &str)] = &[
     ("get_archive_keys", "public"),
     ("get_object", "public"),
     ("put_object", "public"),
+    ("begin_run", "reader writer maintainer admin"),
+    ("reopen_run", "reader writer maintainer admin"),
+    ("list_runs", "viewer reader writer maintainer admin"),
+    ("get_run", "viewer reader writer maintainer admin"),
+    ("renew_run", "reader writer maintainer admin"),
+    ("extend_run", "reader writer maintainer admin"),
+    ("finish_run", "reader writer maintainer admin"),
+    ("lock_run_state", "reader writer maintainer admin"),
+    // Where the request of this test is a whole one, it meets the run of another. A maintainer may end that.
+    ("abort_run", "maintainer admin"),
+    ("read_run_state", "nobody"),
+    ("write_run_state", "nobody"),
+    ("unlock_run_state", "nobody"),
 ];
 
 /// Where a request goes.
@@ -110,6 +126,8 @@ struct World {
     own: (WorkspaceId, EnvironmentId),
     other_environment: EnvironmentId,
     other: (WorkspaceId, EnvironmentId),
+    /// A run in each of those places.
+    runs: [String; 3],
     tokens: Vec<(Holder, String)>,
 }
 
@@ -121,7 +139,7 @@ impl World {
             ..Setup::default()
         };
         let app = TestApp::start_with(TestDatabase::create().await, setup).await;
-        let (own, other_environment, other, tokens) = {
+        let (own, other_environment, other, runs, tokens) = {
             let workspace = app.workspace("own").await;
             let environment = workspace.environment("own").await;
             let other_environment = workspace.environment("other").await;
@@ -142,6 +160,15 @@ impl World {
                 let response = request.body(body).send().await.unwrap();
                 assert!(response.status().is_success(), "{method}: {response:?}");
             }
+            let mut runs = [const { String::new() }; 3];
+            for (run, (workspace, environment, token)) in runs.iter_mut().zip([
+                (&workspace.id, &environment, &workspace.token),
+                (&workspace.id, &other_environment, &workspace.token),
+                (&foreign.id, &foreign_environment, &foreign.token),
+            ]) {
+                let state = format!("{workspace}/{environment}/of-a-run");
+                *run = begin_plan(&app, token, &state).await;
+            }
             let mut tokens = Vec::new();
             for role in Role::ALL {
                 for wide in [true, false] {
@@ -154,6 +181,7 @@ impl World {
                 (workspace.id.clone(), environment),
                 other_environment,
                 other,
+                runs,
                 tokens,
             )
         };
@@ -163,6 +191,7 @@ impl World {
             own,
             other_environment,
             other,
+            runs,
             tokens,
         }
     }
@@ -179,6 +208,15 @@ impl World {
         }
     }
 
+    fn run(&self, place: Place) -> &str {
+        match place {
+            Place::Own => &self.runs[0],
+            Place::OtherEnvironment => &self.runs[1],
+            Place::OtherWorkspace => &self.runs[2],
+            Place::Nowhere => "run_eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee",
+        }
+    }
+
     fn path(&self, route: &Route, place: Place) -> String {
         let (workspace, environment) = self.ids(place);
         let path = route
@@ -186,6 +224,7 @@ impl World {
             .replace("{ws}", workspace.as_str())
             .replace("{env}", environment.as_str())
             .replace("{name}", "some-state")
+            .replace("{run}", self.run(place))
             .replace("{principal}", "pr_eeeeeeeeeeee")
             .replace("{token_id}", "eeeeeeeeeeee");
         let query = match route.scope() {
@@ -244,6 +283,24 @@ impl World {
     }
 }
 
+/// Begins a run that only plans, and gives its id.
+async fn begin_plan(app: &TestApp, token: &str, state: &str) -> String {
+    let block = "terraform_data.x";
+    let request = app.request("POST", "/v1/runs").bearer_auth(token);
+    let request = request.json(&serde_json::json!({
+        "state": state, "kind": "plan", "key": "k", "command": "kl plan", "who": "ann@laptop",
+        "scope": {
+            "write": [block],
+            "configuration": { "nodes": [{ "address": block, "repetition": "single" }], "calls": [] },
+        },
+    }));
+    let response = request.send().await.unwrap();
+    let status = response.status();
+    let run: Value = response.json().await.unwrap();
+    assert!(status.is_success(), "{run}");
+    run["id"].as_str().unwrap().to_owned()
+}
+
 #[derive(Debug)]
 struct Answer {
     status: u16,
@@ -277,7 +334,7 @@ fn expected_code(route: &Route, who: &str, holder: Holder, place: Place) -> Opti
             Place::Own | Place::OtherEnvironment => Some(Code::Forbidden),
             Place::OtherWorkspace | Place::Nowhere => Some(hidden),
         },
-        Scope::Environment | Scope::Named => match place {
+        Scope::Environment | Scope::Named | Scope::Run => match place {
             Place::OtherEnvironment if !holder.wide => Some(hidden),
             Place::Own | Place::OtherEnvironment if role_may => None,
             Place::Own | Place::OtherEnvironment => Some(Code::Forbidden),
@@ -361,7 +418,7 @@ async fn absent_and_foreign_are_the_same_answer_at_the_same_cost() {
     for route in kld::routes::table() {
         if !matches!(
             route.scope(),
-            Scope::Workspace | Scope::Environment | Scope::Named
+            Scope::Workspace | Scope::Environment | Scope::Named | Scope::Run
         ) {
             continue;
         }
@@ -399,7 +456,7 @@ async fn operators_get_what_is_theirs_and_see_nothing_inside() {
             matches!(*who, "public" | "everybody" | "operator") || route.name == "get_workspace";
         match route.scope() {
             _ if theirs => assert!(!matches!(answer.status, 401 | 403 | 404), "{context}"),
-            Scope::Environment | Scope::Named if route.lane == Lane::Api => {
+            Scope::Environment | Scope::Named | Scope::Run if route.lane == Lane::Api => {
                 assert!(answer.is(Code::NotFound), "{context}");
             }
             _ => assert!(answer.is(Code::Forbidden), "{context}"),

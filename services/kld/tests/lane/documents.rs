@@ -87,6 +87,11 @@ impl Doc {
         self
     }
 
+    pub(crate) fn without_outputs(mut self) -> Self {
+        self.outputs.clear();
+        self
+    }
+
     /// The bytes that Terraform would write. Names and values are plain letters and digits.
     pub(crate) fn bytes(&self) -> Vec<u8> {
         let mut text = format!(

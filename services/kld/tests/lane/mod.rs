@@ -16,6 +16,6 @@ mod reads;
 mod real;
 mod rules;
 pub(crate) mod stage;
-mod terraform;
+pub(crate) mod terraform;
 mod transport;
 mod writes;

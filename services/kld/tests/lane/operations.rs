@@ -226,7 +226,7 @@ async fn it_does_not_matter_which_replica_answers() {
         let document = Doc::new(serial).with("a", &serial.to_string()).bytes();
         next().lock("prod", &id).await.ok();
         next()
-            .lock("prod", "other")
+            .lock("prod", &format!("other-{serial}"))
             .await
             .refused(Code::StateLocked);
         next().write_under("prod", &id, document.clone()).await.ok();

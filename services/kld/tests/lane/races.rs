@@ -38,10 +38,25 @@ async fn many_waiters_are_all_told_that_the_state_is_locked() {
         }
     }
     ann.unlock("prod", A).await.ok();
-    for n in 0..50 {
-        let id = format!("waiter-{n}");
-        bob.lock("prod", &id).await.ok();
-        bob.unlock("prod", &id).await.ok();
+    // Each gets its turn, in the order in which they came: that is theirs alone to know.
+    let mut waiters: Vec<String> = (0..50).map(|n| format!("waiter-{n}")).collect();
+    while !waiters.is_empty() {
+        let before = waiters.len();
+        let mut refused = Vec::new();
+        for id in waiters {
+            let reply = bob.lock("prod", &id).await;
+            if reply.status == 423 {
+                refused.push(id);
+                continue;
+            }
+            reply.ok();
+            bob.unlock("prod", &id).await.ok();
+        }
+        waiters = refused;
+        assert!(
+            waiters.len() < before,
+            "nobody's turn, though nobody holds it"
+        );
     }
 }
 

@@ -9,21 +9,21 @@ use tokio::process::{Child, Command};
 use super::stage::Client;
 
 /// A root module whose state is in the service.
-pub(super) struct Module {
-    pub(super) directory: TempDir,
-    pub(super) url: String,
-    pub(super) token: String,
+pub(crate) struct Module {
+    pub(crate) directory: TempDir,
+    pub(crate) url: String,
+    pub(crate) token: String,
 }
 
 /// How a run ended.
-pub(super) struct Run {
-    pub(super) success: bool,
-    pub(super) text: String,
+pub(crate) struct Run {
+    pub(crate) success: bool,
+    pub(crate) text: String,
 }
 
 impl Module {
     /// Written and initialised.
-    pub(super) async fn new(client: &Client<'_>, name: &str, configuration: &str) -> Self {
+    pub(crate) async fn new(client: &Client<'_>, name: &str, configuration: &str) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let module = Self {
             directory,
@@ -35,12 +35,12 @@ impl Module {
         module
     }
 
-    pub(super) fn configure(&self, configuration: &str) {
+    pub(crate) fn configure(&self, configuration: &str) {
         let text = format!("terraform {{\n  backend \"http\" {{}}\n}}\n{configuration}\n");
         std::fs::write(self.directory.path().join("main.tf"), text).unwrap();
     }
 
-    pub(super) fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         self.directory.path()
     }
 
@@ -65,7 +65,7 @@ impl Module {
         command
     }
 
-    pub(super) async fn run(&self, arguments: &[&str]) -> Run {
+    pub(crate) async fn run(&self, arguments: &[&str]) -> Run {
         let output = self
             .command(arguments)
             .stdin(Stdio::null())
@@ -82,7 +82,7 @@ impl Module {
         }
     }
 
-    pub(super) fn start(&self, arguments: &[&str]) -> Child {
+    pub(crate) fn start(&self, arguments: &[&str]) -> Child {
         let mut command = self.command(arguments);
         command
             .stdin(Stdio::null())
@@ -91,20 +91,20 @@ impl Module {
         command.spawn().expect("terraform is on the path")
     }
 
-    pub(super) async fn apply(&self) -> Run {
+    pub(crate) async fn apply(&self) -> Run {
         self.run(&["apply", "-auto-approve", "-input=false"]).await
     }
 }
 
 impl Run {
     #[track_caller]
-    pub(super) fn ok(self) -> String {
+    pub(crate) fn ok(self) -> String {
         assert!(self.success, "{}", self.text);
         self.text
     }
 
     #[track_caller]
-    pub(super) fn fails(self) -> String {
+    pub(crate) fn fails(self) -> String {
         assert!(!self.success, "{}", self.text);
         self.text
     }

@@ -106,6 +106,7 @@ pub(super) async fn get_status(
         created_at: status.state.created_at,
         head: status.head.as_ref().map(render::version),
         version_count: status.version_count,
+        waiting: status.waiting,
         holders: status
             .holders
             .into_iter()

@@ -2,9 +2,10 @@
 
 use axum::Json;
 use axum::extract::{Path, Query, State};
-use axum::http::{HeaderMap, Method, header};
+use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use engine::{VersionRef, is_tag};
+use protocol::runs::{AdoptKept, KeptComparison, Run};
 use protocol::states::{Version, VersionPage};
 use protocol::{Code, VersionId};
 use serde::Deserialize;
@@ -13,6 +14,7 @@ use uuid::Uuid;
 
 use super::render;
 use crate::access::StateCaller;
+use crate::body::Json as JsonBody;
 use crate::error::ApiError;
 use crate::routes::terraform::{acting, document_response};
 use crate::state::AppState;
@@ -166,6 +168,58 @@ pub(super) async fn read_kept_document(
         .kept_document(&acting(&caller)?, caller.name(), path.kept)
         .await?;
     Ok(([(header::CONTENT_TYPE, "application/json")], bytes).into_response())
+}
+
+/// A kept document beside the state, address by address: what its writer changed, and what became of the same since.
+#[utoipa::path(get, path = "/v1/states/{ws}/{env}/{name}/kept/{kept}/comparison", tag = "runs",
+    params(("ws" = String, Path), ("env" = String, Path), ("name" = String, Path), ("kept" = String, Path)),
+    responses((status = 200, body = KeptComparison)))]
+pub(super) async fn compare_kept(
+    State(app): State<AppState>,
+    caller: StateCaller,
+    Path(path): Path<KeptPath>,
+) -> Result<Json<KeptComparison>, ApiError> {
+    let comparison = app
+        .engine
+        .compare_kept(&acting(&caller)?, caller.name(), path.kept)
+        .await?;
+    Ok(Json(comparison))
+}
+
+/// Takes a kept document over, as a run of its own. Where the state changed, too, the request says which is to stay.
+#[utoipa::path(post, path = "/v1/states/{ws}/{env}/{name}/kept/{kept}/adopt", tag = "runs", request_body = AdoptKept,
+    params(("ws" = String, Path), ("env" = String, Path), ("name" = String, Path), ("kept" = String, Path)),
+    responses(
+        (status = 200, body = Run),
+        (status = 409, description = "`addresses` changed on both sides", body = protocol::Problem),
+        (status = 423, description = "part of it is held", body = protocol::Problem),
+    ))]
+pub(super) async fn adopt_kept(
+    State(app): State<AppState>,
+    caller: StateCaller,
+    Path(path): Path<KeptPath>,
+    JsonBody(request): JsonBody<AdoptKept>,
+) -> Result<Json<Run>, ApiError> {
+    let run = app
+        .engine
+        .adopt_kept(&acting(&caller)?, caller.name(), path.kept, &request)
+        .await?;
+    Ok(Json(run))
+}
+
+/// Lets a kept document go. It stays readable, and is asked about no more.
+#[utoipa::path(post, path = "/v1/states/{ws}/{env}/{name}/kept/{kept}/discard", tag = "runs",
+    params(("ws" = String, Path), ("env" = String, Path), ("name" = String, Path), ("kept" = String, Path)),
+    responses((status = 204, description = "it is settled")))]
+pub(super) async fn discard_kept(
+    State(app): State<AppState>,
+    caller: StateCaller,
+    Path(path): Path<KeptPath>,
+) -> Result<StatusCode, ApiError> {
+    app.engine
+        .discard_kept(&acting(&caller)?, caller.name(), path.kept)
+        .await?;
+    Ok(StatusCode::NO_CONTENT)
 }
 
 #[cfg(test)]

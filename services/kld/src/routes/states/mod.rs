@@ -101,6 +101,27 @@ pub(crate) fn routes() -> Vec<Route> {
             routes!(history::read_kept_document),
         ),
         row(
+            "compare_kept",
+            &get,
+            "/v1/states/{ws}/{env}/{name}/kept/{kept}/comparison",
+            Action::ReadMetadata,
+            routes!(history::compare_kept),
+        ),
+        row(
+            "adopt_kept",
+            &post,
+            "/v1/states/{ws}/{env}/{name}/kept/{kept}/adopt",
+            Action::WriteState,
+            routes!(history::adopt_kept),
+        ),
+        row(
+            "discard_kept",
+            &post,
+            "/v1/states/{ws}/{env}/{name}/kept/{kept}/discard",
+            Action::WriteState,
+            routes!(history::discard_kept),
+        ),
+        row(
             "roll_back_state",
             &post,
             "/v1/states/{ws}/{env}/{name}/rollback",

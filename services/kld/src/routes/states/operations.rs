@@ -129,7 +129,7 @@ pub(super) async fn release_admin_lock(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Breaks the Terraform lock: one's own for a writer, another's for a maintainer.
+/// Breaks the Terraform lock, or the reservation of a run by its id: one's own for a writer, another's for a maintainer.
 #[utoipa::path(post, path = "/v1/states/{ws}/{env}/{name}/force-unlock", tag = "states",
     request_body = ForceUnlockRequest,
     params(("ws" = String, Path), ("env" = String, Path), ("name" = String, Path)),
@@ -145,7 +145,7 @@ pub(super) async fn force_unlock_state(
     };
     let broken = match app
         .engine
-        .unlock(&acting(&caller)?, caller.name(), &target)
+        .force_unlock(&acting(&caller)?, caller.name(), &target)
         .await?
     {
         Unlocked::Broken(holder) | Unlocked::Released(holder) => Some(render::holder(*holder)?),

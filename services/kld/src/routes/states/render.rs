@@ -5,7 +5,7 @@ use engine::Holder;
 use protocol::states::{
     LockHolder, LockLane, ResourceSummary, StateLifecycle, StateSummary, Version, VersionSource,
 };
-use protocol::{ReservationId, StateId, VersionId};
+use protocol::{ReservationId, RunId, StateId, VersionId};
 use serde_json::value::RawValue;
 use store::{Lifecycle, ResourceRow, StateRecord};
 
@@ -59,6 +59,8 @@ pub(super) fn version(version: &store::Version) -> Version {
         sha256: version.sha256.as_deref().map(hex),
         forced: version.forced,
         unlocked: version.unlocked,
+        run: version.run_id.map(RunId::from_uuid),
+        command: version.command.clone(),
     }
 }
 

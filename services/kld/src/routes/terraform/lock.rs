@@ -23,13 +23,7 @@ pub(crate) async fn lock_state(
     headers: HeaderMap,
     body: Body,
 ) -> Result<StatusCode, ApiError> {
-    let body = body::receive(&headers, body, LOCK_BODY_BYTES).await?;
-    let info = LockInfo::from_slice(&body)
-        .map_err(|error| ApiError::with_detail(Code::InvalidJson, error.to_string()))?;
-    let info = LockInfo {
-        id: valid_id(&info.id)?,
-        ..info
-    };
+    let info = lock_request(&headers, body).await?;
     app.engine
         .lock(&acting(&caller)?, caller.name(), &info)
         .await?;
@@ -43,8 +37,7 @@ pub(crate) async fn unlock_state(
     headers: HeaderMap,
     body: Body,
 ) -> Result<StatusCode, ApiError> {
-    let body = body::receive(&headers, body, LOCK_BODY_BYTES).await?;
-    let target = unlock_target(&body)?;
+    let target = unlock_target(&headers, body).await?;
     app.engine
         .unlock(&acting(&caller)?, caller.name(), &target)
         .await?;
@@ -101,9 +94,29 @@ pub(crate) async fn unlock_state_apart(
     unlock_state(app, caller, headers, body).await
 }
 
+/// The lock information in the body of a LOCK.
+pub(crate) async fn lock_request(headers: &HeaderMap, body: Body) -> Result<LockInfo, ApiError> {
+    let body = body::receive(headers, body, LOCK_BODY_BYTES).await?;
+    let info = LockInfo::from_slice(&body)
+        .map_err(|error| ApiError::with_detail(Code::InvalidJson, error.to_string()))?;
+    Ok(LockInfo {
+        id: valid_id(&info.id)?,
+        ..info
+    })
+}
+
+/// What the body of an UNLOCK names.
+pub(crate) async fn unlock_target(
+    headers: &HeaderMap,
+    body: Body,
+) -> Result<UnlockTarget, ApiError> {
+    let body = body::receive(headers, body, LOCK_BODY_BYTES).await?;
+    read_target(&body)
+}
+
 /// What an UNLOCK body names. Terraform's force-unlock sends an empty one; OpenTofu's one with only the ID that its
 /// user typed, which may be the readable form of a conflict.
-fn unlock_target(body: &[u8]) -> Result<UnlockTarget, ApiError> {
+fn read_target(body: &[u8]) -> Result<UnlockTarget, ApiError> {
     if body.trim_ascii().is_empty() {
         return Ok(UnlockTarget::Any);
     }
@@ -135,7 +148,7 @@ mod tests {
 
     #[test]
     fn an_unlock_names_an_id_or_whatever_there_is() {
-        let target = |body: &str| unlock_target(body.as_bytes());
+        let target = |body: &str| read_target(body.as_bytes());
         assert_eq!(target("").unwrap(), UnlockTarget::Any);
         assert_eq!(target("{\"ID\":\"\"}").unwrap(), UnlockTarget::Any);
         assert_eq!(

@@ -18,10 +18,11 @@ use axum::routing::any;
 use engine::Caller;
 use utoipa_axum::routes;
 
-use crate::access::{EnvironmentCaller, StateCaller};
+use crate::access::{EnvironmentCaller, RunCaller, StateCaller};
 use crate::error::ApiError;
 use crate::table::Route;
 
+pub(crate) use lock::{lock_request, unlock_target};
 pub(crate) use query::{LockId, lock_id};
 pub(crate) use read::document_response;
 
@@ -107,6 +108,11 @@ pub(crate) fn acting(caller: &StateCaller) -> Result<Caller, ApiError> {
 
 /// The decided request on an environment, as a use case takes it.
 pub(crate) fn acting_in(caller: &EnvironmentCaller) -> Result<Caller, ApiError> {
+    acting_as(caller)
+}
+
+/// The decided request on a run, as a use case takes it.
+pub(crate) fn acting_on(caller: &RunCaller) -> Result<Caller, ApiError> {
     acting_as(caller)
 }
 

@@ -1,7 +1,10 @@
 //! How a use case's refusal is told, on this lane and on the others: the code, and what helps to act on it.
 
-use engine::{EngineError, HeadFacts, Holder};
-use protocol::{Code, LockInfo};
+use engine::{Conflict, EngineError, HeadFacts, Holder};
+use graph::claims::Access;
+use protocol::runs::{ReservationConflict, Waiting};
+use protocol::scope::ClaimMode;
+use protocol::{Code, LockInfo, ReservationId, RunId};
 use serde_json::json;
 use tfstate::Refusal;
 
@@ -51,6 +54,82 @@ pub(crate) fn refusal(error: EngineError) -> ApiError {
                 .with_members(conflict_info(&info))
                 .with("kept", kept)
         }
+        EngineError::ScopeBusy(held) => {
+            let said = match held.ahead {
+                Some(ahead) if held.conflicts.is_empty() => {
+                    format!("{ahead} asked for a part of the scope before and wait for it")
+                }
+                _ => busy(said, &held.conflicts),
+            };
+            let members = Waiting {
+                ticket: held.ticket,
+                ahead: held.ahead,
+                ..waiting(&held.conflicts)
+            };
+            ApiError::with_detail(Code::ReservationConflict, said).with_members(members)
+        }
+        EngineError::Queued { ahead } => {
+            // A client goes on waiting only for a lock whose information it can parse.
+            let info = LockInfo {
+                id: format!("queue {ahead} in front"),
+                operation: "waiting".to_owned(),
+                info: said.clone(),
+                who: "the queue".to_owned(),
+                created: Some(chrono::Utc::now()),
+                ..LockInfo::default()
+            };
+            ApiError::with_detail(Code::StateLocked, said).with_members(conflict_info(&info))
+        }
+        EngineError::ExtendConflict(conflicts) => {
+            ApiError::with_detail(Code::ExtendConflict, busy(said, &conflicts))
+                .with_members(waiting(&conflicts))
+        }
+        EngineError::LeaseLost { kept, .. } => {
+            let said = if kept {
+                format!("{said}; the upload was kept: see `kl recover`")
+            } else {
+                said
+            };
+            ApiError::with_detail(Code::LeaseLost, said).with("kept", kept)
+        }
+        EngineError::OutsideScope(addresses) => {
+            ApiError::with_detail(Code::OutsideScope, said).with("addresses", addresses)
+        }
+        EngineError::CommitKeyReused => ApiError::with_detail(Code::IdempotencyMismatch, said),
+        EngineError::NotAClaim(_) | EngineError::BadRequest(_) => {
+            ApiError::with_detail(Code::InvalidRequest, said)
+        }
+        EngineError::NotNative(_) => ApiError::with_detail(Code::NativeUnsupported, said),
+        EngineError::NoRun => ApiError::with_detail(Code::NotFound, said),
+        EngineError::NotYourRun(_) | EngineError::MayNotWrite => {
+            ApiError::with_detail(Code::Forbidden, said)
+        }
+        EngineError::RunEnded(_) => ApiError::with_detail(Code::RunEnded, said),
+        EngineError::RunIsReadOnly => ApiError::with_detail(Code::RunIsReadOnly, said),
+        EngineError::BackendLocked(info) => {
+            ApiError::with_detail(Code::StateLocked, said).with_members(conflict_info(&info))
+        }
+        EngineError::OtherBackendLock(info) => {
+            ApiError::with_detail(Code::LockIdMismatch, said).with_members(conflict_info(&info))
+        }
+        EngineError::LateUpload => ApiError::with_detail(Code::VersionConflict, said),
+        EngineError::OtherLineage => ApiError::with_detail(Code::LineageMismatch, said),
+        EngineError::ScopeUnsafe(contract) => {
+            let said = contract.notes.first().cloned().unwrap_or(said);
+            ApiError::with_detail(Code::ScopeUnsafe, said).with("contract", contract)
+        }
+        EngineError::PlanUnknown => ApiError::with_detail(Code::PlanUnknown, said),
+        EngineError::PlanSpent => ApiError::with_detail(Code::PlanSpent, said),
+        EngineError::PlanInUse => ApiError::with_detail(Code::Conflict, said),
+        EngineError::PlanStale { ref address, .. } => {
+            ApiError::with_detail(Code::PlanStale, said).with("address", address)
+        }
+        EngineError::NoKept => ApiError::with_detail(Code::NotFound, said),
+        EngineError::KeptSettled => ApiError::with_detail(Code::Conflict, said),
+        EngineError::Undecided(addresses) => {
+            ApiError::with_detail(Code::VersionConflict, said).with("addresses", addresses)
+        }
+        error @ EngineError::DamagedRun(_) => ApiError::internal(&error),
         EngineError::LockRequired => ApiError::with_detail(
             Code::LockRequired,
             "this environment takes no write without a lock: set lock_address in the backend block",
@@ -76,6 +155,34 @@ pub(crate) fn refusal(error: EngineError) -> ApiError {
             .caused_by(away)
             .retry_after(BLOB_RETRY_SECONDS),
         EngineError::Store(error) => error.into(),
+    }
+}
+
+/// Who stands in the way, the first by name.
+fn busy(said: String, conflicts: &[Conflict]) -> String {
+    match conflicts.first() {
+        Some(first) => format!("{said}: `{}` by {}", first.path, describe(&first.holder)),
+        None => said,
+    }
+}
+
+fn waiting(conflicts: &[Conflict]) -> Waiting {
+    let conflict = |conflict: &Conflict| ReservationConflict {
+        reservation: ReservationId::from_uuid(conflict.holder.reservation),
+        run: conflict.holder.run.map(RunId::from_uuid),
+        who: conflict.holder.info.who.clone(),
+        command: conflict.holder.info.operation.clone(),
+        address: conflict.path.to_string(),
+        mode: match conflict.access {
+            Access::Read => ClaimMode::Read,
+            Access::Write => ClaimMode::Write,
+        },
+        since: conflict.holder.since,
+        expires_at: conflict.holder.expires_at,
+    };
+    Waiting {
+        conflicts: conflicts.iter().map(conflict).collect(),
+        ..Waiting::default()
     }
 }
 

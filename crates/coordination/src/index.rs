@@ -1,0 +1,266 @@
+//! The reservation index: what is held and who waits, by compiled claims.
+
+use graph::claims::Nodes;
+use uuid::Uuid;
+
+use crate::link::{Away, Link, Script};
+use crate::nodes::encode;
+use crate::{Place, StateKey, Ticket};
+
+/// How long an admission is counted before the ledger's answer is seen.
+const PENDING_MS: u64 = 10_000;
+/// How long a waiter with a ticket is kept without a sign of life.
+const NATIVE_WAITER_MS: u64 = 45_000;
+/// How long a waiting Terraform is kept: it comes back after at most 16 seconds.
+const TERRAFORM_WAITER_MS: u64 = 40_000;
+/// After a loss, how long those who waited before go first.
+const SETTLE_MS: u64 = 2_000;
+
+/// A request for a reservation.
+#[derive(Debug, Clone, Copy)]
+pub struct Ask<'a> {
+    pub key: &'a StateKey,
+    /// Which life of the database the caller knows.
+    pub incarnation: i64,
+    /// The request's idempotency key.
+    pub idem_key: &'a str,
+    pub nodes: &'a Nodes,
+    pub queue: Queueing,
+    /// What others are shown of the request while it waits.
+    pub about: &'a str,
+}
+
+/// How a request waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Queueing {
+    /// As a native client: it has a place from its first try on, and carries a ticket.
+    Native(Option<Ticket>),
+    /// As a native client that does not mean to wait: it has a place only if it comes back.
+    Once,
+    /// As plain Terraform: it has a place from its second try on, because a client that tries only once holds nobody up.
+    Terraform,
+}
+
+/// What the index says to a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Admission {
+    /// Go to the ledger, which may still refuse. With the highest gen up to which the index knows everything.
+    Admitted { known_gen: i64 },
+    /// Something stands in the way.
+    Wait(Place),
+    /// The index has to be loaded from the ledger first.
+    Rebuild,
+}
+
+/// A reservation that the ledger holds.
+#[derive(Debug, Clone)]
+pub struct Held {
+    pub id: Uuid,
+    pub granted_gen: i64,
+    pub nodes: Nodes,
+    /// What waiters are shown of it.
+    pub info: String,
+}
+
+/// What became of a load.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Loaded {
+    /// The index is what the ledger held.
+    Yes,
+    /// The index knew as much already.
+    Kept,
+    /// The index belongs to a later life of the database than the caller knows.
+    Newer,
+}
+
+/// The index of all states, behind one connection. Cheap to clone.
+#[derive(Clone)]
+pub struct Index {
+    link: Link,
+    scripts: std::sync::Arc<Scripts>,
+}
+
+struct Scripts {
+    admit: Script,
+    confirm: Script,
+    end: Script,
+    load: Script,
+    waiting: Script,
+    leave: Script,
+}
+
+impl Index {
+    #[must_use]
+    pub fn new(link: Link) -> Self {
+        let scripts = Scripts {
+            admit: Script::new(include_str!("scripts/admit.lua")),
+            confirm: Script::new(include_str!("scripts/confirm.lua")),
+            end: Script::new(include_str!("scripts/end.lua")),
+            load: Script::new(include_str!("scripts/load.lua")),
+            waiting: Script::new(include_str!("scripts/waiting.lua")),
+            leave: Script::new(include_str!("scripts/leave.lua")),
+        };
+        Self {
+            link,
+            scripts: std::sync::Arc::new(scripts),
+        }
+    }
+
+    #[must_use]
+    pub fn link(&self) -> &Link {
+        &self.link
+    }
+
+    /// Asks whether a request may go to the ledger. One that may not is put into the queue, or keeps its place there.
+    pub async fn admit(&self, ask: &Ask<'_>) -> Result<Admission, Away> {
+        let (first_seen, ttl, earns_place) = match ask.queue {
+            Queueing::Native(ticket) => (
+                ticket.map_or(0, |ticket| ticket.first_seen_ms),
+                NATIVE_WAITER_MS,
+                true,
+            ),
+            Queueing::Once => (0, NATIVE_WAITER_MS, false),
+            Queueing::Terraform => (0, TERRAFORM_WAITER_MS, false),
+        };
+        let arguments = [
+            ask.incarnation.to_string(),
+            ask.idem_key.to_owned(),
+            encode(ask.nodes),
+            first_seen.to_string(),
+            ttl.to_string(),
+            u8::from(earns_place).to_string(),
+            PENDING_MS.to_string(),
+            ask.about.to_owned(),
+        ];
+        let answer: Vec<String> = self
+            .link
+            .run(&self.scripts.admit, &ask.key.tables(), &arguments)
+            .await?;
+        read_admission(&answer).ok_or(Away)
+    }
+
+    /// Tells that the ledger granted what was admitted, or gave a reservation more claims. Best effort: a lost call is made good by the next load.
+    pub async fn confirm(
+        &self,
+        key: &StateKey,
+        incarnation: i64,
+        idem_key: &str,
+        held: &Held,
+    ) -> Result<(), Away> {
+        let arguments = [
+            incarnation.to_string(),
+            idem_key.to_owned(),
+            held.id.to_string(),
+            held.granted_gen.to_string(),
+            encode(&held.nodes),
+            held.info.clone(),
+        ];
+        let _: Vec<String> = self
+            .link
+            .run(&self.scripts.confirm, &key.tables(), &arguments)
+            .await?;
+        Ok(())
+    }
+
+    /// Tells that the ledger ended a reservation, and wakes those who wait for the state. Best effort.
+    pub async fn end(
+        &self,
+        key: &StateKey,
+        incarnation: i64,
+        id: Uuid,
+        ended_gen: i64,
+    ) -> Result<(), Away> {
+        let arguments = [
+            incarnation.to_string(),
+            id.to_string(),
+            ended_gen.to_string(),
+            key.channel(),
+        ];
+        let _: Vec<String> = self
+            .link
+            .run(&self.scripts.end, &key.tables(), &arguments)
+            .await?;
+        Ok(())
+    }
+
+    /// Replaces the table of a state by what the ledger held at `gen`, unless it knows more.
+    pub async fn load(
+        &self,
+        key: &StateKey,
+        incarnation: i64,
+        r#gen: i64,
+        held: &[Held],
+    ) -> Result<Loaded, Away> {
+        let mut arguments = vec![
+            incarnation.to_string(),
+            r#gen.to_string(),
+            SETTLE_MS.to_string(),
+        ];
+        for one in held {
+            arguments.extend([
+                one.id.to_string(),
+                one.granted_gen.to_string(),
+                encode(&one.nodes),
+                one.info.clone(),
+            ]);
+        }
+        let answer: Vec<String> = self
+            .link
+            .run(&self.scripts.load, &key.tables(), &arguments)
+            .await?;
+        match answer.first().map(String::as_str) {
+            Some("LOADED") => Ok(Loaded::Yes),
+            Some("KEPT") => Ok(Loaded::Kept),
+            Some("NEWER") => Ok(Loaded::Newer),
+            _ => Err(Away),
+        }
+    }
+
+    /// Takes a request out of the queue, or gives back its admission.
+    pub async fn leave(&self, key: &StateKey, idem_key: &str) -> Result<(), Away> {
+        let _: i64 = self
+            .link
+            .run(&self.scripts.leave, &key.tables(), &[idem_key.to_owned()])
+            .await?;
+        Ok(())
+    }
+
+    /// Everybody who waits for a part of a state, in the order in which they came.
+    pub async fn waiting(&self, key: &StateKey) -> Result<Vec<crate::Waiter>, Away> {
+        let flat: Vec<String> = self
+            .link
+            .run(&self.scripts.waiting, &key.tables(), &[])
+            .await?;
+        let mut waiters: Vec<crate::Waiter> = flat
+            .chunks_exact(4)
+            .filter_map(|waiter| {
+                Some(crate::Waiter {
+                    key: waiter[0].clone(),
+                    first_seen_ms: waiter[1].parse().ok()?,
+                    last_seen_ms: waiter[2].parse().ok()?,
+                    about: waiter[3].clone(),
+                })
+            })
+            .collect();
+        waiters.sort_by_key(|waiter| waiter.first_seen_ms);
+        Ok(waiters)
+    }
+}
+
+fn read_admission(answer: &[String]) -> Option<Admission> {
+    match answer {
+        [word] if word == "REBUILD" => Some(Admission::Rebuild),
+        [word, known_gen] if word == "ADMITTED" => Some(Admission::Admitted {
+            known_gen: known_gen.parse().ok()?,
+        }),
+        [word, known_gen, first_seen, _, ahead, holders @ ..] if word == "WAIT" => {
+            Some(Admission::Wait(Place {
+                first_seen_ms: first_seen.parse().ok()?,
+                ahead: ahead.parse().ok()?,
+                holders: holders.to_vec(),
+                known_gen: known_gen.parse().ok()?,
+            }))
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,162 @@
+//! Asking the index whether a request may go to the ledger, and loading the index where it has to be.
+
+use std::sync::atomic::Ordering;
+
+use coordination::{Admission, Ask, Away, Held, Index, Loaded, Place, Queueing};
+use graph::claims::{ClaimSet, Nodes};
+use protocol::LockInfo;
+use store::{Lane, State};
+
+use super::wait::SETTLING;
+use super::{Pass, Queue, state_key};
+use crate::{Caller, Engine, EngineError};
+
+/// How often a request asks the index before it goes without: it may have to be loaded first, and be lost again.
+const ASKS: usize = 3;
+
+/// A request for a reservation, as the queue knows it.
+pub(crate) struct Request<'a> {
+    pub(crate) state: &'a State,
+    /// Stays the same when the request is repeated.
+    pub(crate) key: String,
+    pub(crate) nodes: Nodes,
+    pub(crate) queueing: Queueing,
+    /// What others are shown of it while it waits.
+    pub(crate) about: String,
+}
+
+/// The index's answer.
+pub(crate) enum Entry<'q> {
+    Open(Pass<'q>),
+    Wait(Place),
+}
+
+impl Engine {
+    /// Asks the index. Where it is away or keeps being lost, the way is open, for a few at a time.
+    pub(crate) async fn enter(
+        &self,
+        caller: &Caller,
+        request: &Request<'_>,
+    ) -> Result<Entry<'_>, EngineError> {
+        let Some(index) = &self.queue.index else {
+            return Ok(Entry::Open(Pass {
+                degraded: false,
+                _place: None,
+            }));
+        };
+        let key = state_key(caller, request.state);
+        for _ in 0..ASKS {
+            let ask = Ask {
+                key: &key,
+                incarnation: self.queue.incarnation(),
+                idem_key: &request.key,
+                nodes: &request.nodes,
+                queue: request.queueing,
+                about: &request.about,
+            };
+            match index.admit(&ask).await {
+                Ok(Admission::Admitted { .. }) => {
+                    return Ok(Entry::Open(Pass {
+                        degraded: false,
+                        _place: None,
+                    }));
+                }
+                Ok(Admission::Wait(place)) => return Ok(Entry::Wait(place)),
+                Ok(Admission::Rebuild) => {
+                    if self.load_index(caller, request.state).await?.is_err() {
+                        break;
+                    }
+                }
+                Err(Away) => break,
+            }
+        }
+        Ok(Entry::Open(Pass {
+            degraded: true,
+            _place: self.queue.without_index.acquire().await.ok(),
+        }))
+    }
+
+    /// Brings the index of a state to what the ledger holds, if it knows less.
+    pub(crate) async fn load_index(
+        &self,
+        caller: &Caller,
+        state: &State,
+    ) -> Result<Result<(), Away>, EngineError> {
+        let Some(index) = &self.queue.index else {
+            return Ok(Err(Away));
+        };
+        let mut tx = self.begin_read(caller).await?;
+        let incarnation = store::incarnation(&mut tx).await?;
+        let r#gen = store::ledger_gen(&mut tx, state.id).await?;
+        let active = store::list_active(&mut tx, state.id).await?;
+        let ids: Vec<_> = active.iter().map(|held| held.id).collect();
+        let claims = store::find_claims(&mut tx, &ids).await?;
+        tx.commit().await?;
+        let whole = ClaimSet::whole_state();
+        let held: Vec<Held> = active
+            .into_iter()
+            .map(|held| Held {
+                id: held.id,
+                granted_gen: held.granted_gen,
+                nodes: claims.get(&held.id).unwrap_or(&whole).nodes(),
+                info: held.info,
+            })
+            .collect();
+        self.queue.incarnation.store(incarnation, Ordering::Relaxed);
+        let key = state_key(caller, state);
+        Ok(match index.load(&key, incarnation, r#gen, &held).await {
+            Ok(Loaded::Yes | Loaded::Kept) => Ok(()),
+            // Another replica has seen a restore that happened since.
+            Ok(Loaded::Newer) | Err(Away) => Err(Away),
+        })
+    }
+
+    /// Asks the index for plain Terraform's lock. The ledger is asked in any case: it knows whether this is a repetition.
+    pub(crate) async fn enter_with_lock<'a>(
+        &self,
+        caller: &Caller,
+        state: &'a State,
+        info: &LockInfo,
+    ) -> Result<(Entry<'_>, Request<'a>), EngineError> {
+        let request = Request {
+            state,
+            key: info.id.clone(),
+            nodes: ClaimSet::whole_state().nodes(),
+            queueing: Queueing::Terraform,
+            about: about(&info.who, &info.operation, Lane::Terraform),
+        };
+        loop {
+            match self.enter(caller, &request).await? {
+                Entry::Wait(place) if place.is_settling() => tokio::time::sleep(SETTLING).await,
+                entry => return Ok((entry, request)),
+            }
+        }
+    }
+
+    /// Gives a place in the queue, or an admission, back: the ledger has spoken, or nobody waits any more.
+    pub(crate) fn leave_queue(&self, caller: &Caller, request: &Request<'_>) {
+        let Queue {
+            index: Some(index), ..
+        } = &self.queue
+        else {
+            return;
+        };
+        let (index, key, request) = (
+            Index::clone(index),
+            state_key(caller, request.state),
+            request.key.clone(),
+        );
+        // Best effort: it lapses by itself. A request does not wait for that.
+        tokio::spawn(async move { index.leave(&key, &request).await });
+    }
+}
+
+/// What others are shown of a request while it waits.
+pub(crate) fn about(who: &str, command: &str, lane: Lane) -> String {
+    let about = protocol::states::About {
+        who: who.to_owned(),
+        command: command.to_owned(),
+        lane: lane.as_str().to_owned(),
+    };
+    serde_json::to_string(&about).unwrap_or_default()
+}

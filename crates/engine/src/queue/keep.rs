@@ -1,0 +1,86 @@
+//! Keeping the index true: what this process commits to ledgers is told to it.
+
+use std::time::Duration;
+
+use coordination::{Held, Index, StateKey};
+use store::{LedgerChange, LedgerEvent};
+use tokio::sync::broadcast::error::RecvError;
+
+use crate::Engine;
+
+/// How often the eviction policy of Redis is looked at.
+const POLICY: Duration = Duration::from_secs(60);
+
+impl Engine {
+    /// Tells the index what is committed, listens for what others end, and watches Redis's policy, until dropped.
+    pub async fn keep_index(&self) {
+        let told = self.tell_changes();
+        match &self.queue.index {
+            Some(index) => {
+                let heard = self.queue.wakes.listen_to(index.link());
+                tokio::join!(told, heard, watch_policy(index));
+            }
+            None => told.await,
+        }
+    }
+
+    async fn tell_changes(&self) {
+        let mut changes = self.db.ledger_changes();
+        loop {
+            match changes.recv().await {
+                Ok(change) => self.tell(&change).await,
+                // What was missed shows in the gens.
+                Err(RecvError::Lagged(_)) => {}
+                Err(RecvError::Closed) => return,
+            }
+        }
+    }
+
+    async fn tell(&self, change: &LedgerChange) {
+        let key = StateKey {
+            workspace: change.workspace.as_str().to_owned(),
+            state: change.state_id,
+        };
+        let incarnation = change.incarnation;
+        let told = match (&change.event, &self.queue.index) {
+            (LedgerEvent::Granted { .. }, None) => Ok(()),
+            (
+                LedgerEvent::Granted {
+                    id,
+                    idem_key,
+                    granted_gen,
+                    nodes,
+                    info,
+                },
+                Some(index),
+            ) => {
+                let held = Held {
+                    id: *id,
+                    granted_gen: *granted_gen,
+                    nodes: nodes.clone(),
+                    info: info.clone(),
+                };
+                index.confirm(&key, incarnation, idem_key, &held).await
+            }
+            (LedgerEvent::Ended { id, ended_gen }, index) => {
+                let told = match index {
+                    Some(index) => index.end(&key, incarnation, *id, *ended_gen).await,
+                    None => Ok(()),
+                };
+                // Also where Redis is away: at least those who wait here need not poll.
+                self.queue.wakes.wake(&key);
+                told
+            }
+        };
+        if told.is_err() {
+            tracing::debug!(state.id = %change.state_id, "the index missed a change; it will be loaded");
+        }
+    }
+}
+
+async fn watch_policy(index: &Index) {
+    loop {
+        let _ = index.link().check_policy().await;
+        tokio::time::sleep(POLICY).await;
+    }
+}

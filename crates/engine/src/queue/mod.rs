@@ -1,0 +1,67 @@
+//! Waiting for a busy scope: the index of reservations in Redis turns away and orders, the ledger grants.
+//!
+//! Everything here makes the way to the ledger shorter or fairer, and none of it is needed for what the ledger promises.
+//! Without Redis requests go to the ledger as they come, a few at a time.
+
+mod admission;
+mod keep;
+mod wait;
+
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use coordination::{Index, StateKey, TicketKey, Wakes};
+use sha2::{Digest as _, Sha256};
+use store::State;
+use tokio::sync::{Semaphore, SemaphorePermit};
+
+pub(crate) use admission::{Entry, Request};
+pub(crate) use wait::Waiting;
+
+use crate::Caller;
+
+/// How many requests at a time go to the ledger of a replica that has lost its index.
+const WITHOUT_INDEX: usize = 8;
+
+/// The queue of one process.
+pub(crate) struct Queue {
+    index: Option<Index>,
+    wakes: Wakes,
+    tickets: TicketKey,
+    /// The database's incarnation as last seen; an index of another one is rebuilt.
+    incarnation: AtomicI64,
+    without_index: Semaphore,
+}
+
+/// Leave to ask the ledger.
+pub(crate) struct Pass<'q> {
+    /// Whether the index should have been asked and was away.
+    pub(crate) degraded: bool,
+    _place: Option<SemaphorePermit<'q>>,
+}
+
+impl Queue {
+    pub(crate) fn new(index: Option<Index>, deployment_key: &[u8; 32]) -> Self {
+        let ticket_key = Sha256::new_with_prefix(b"kilolock queue tickets 1\n")
+            .chain_update(deployment_key)
+            .finalize();
+        Self {
+            index,
+            wakes: Wakes::default(),
+            tickets: TicketKey::new(ticket_key.into()),
+            incarnation: AtomicI64::new(0),
+            without_index: Semaphore::new(WITHOUT_INDEX),
+        }
+    }
+
+    fn incarnation(&self) -> i64 {
+        self.incarnation.load(Ordering::Relaxed)
+    }
+}
+
+/// The state's name in the index.
+fn state_key(caller: &Caller, state: &State) -> StateKey {
+    StateKey {
+        workspace: caller.workspace().as_str().to_owned(),
+        state: state.id,
+    }
+}

@@ -1,0 +1,155 @@
+//! Waiting in one request until a scope is free, or until the request may wait no longer.
+
+use std::time::Duration;
+
+use coordination::{Place, Queueing, Ticket};
+use graph::claims::ClaimSet;
+use protocol::states::WaitingClient;
+use store::{Lane, State};
+use tokio::time::Instant;
+
+use super::admission::about;
+use super::{Entry, Pass, Request, state_key};
+use crate::error::Busy;
+use crate::reservations::in_the_way;
+use crate::{Caller, Engine, EngineError};
+
+/// A waiter asks again at the latest after this long, whether it was woken or not.
+const SAFETY_NET: Duration = Duration::from_secs(2);
+/// How often a request asks again while the index settles. That passes by itself, so also one that does not wait, waits.
+pub(super) const SETTLING: Duration = Duration::from_millis(250);
+/// How often a waiter looks whether a holder is overdue: nobody else ends one.
+const LOOK: Duration = Duration::from_secs(5);
+/// When a waiter begins to doubt the index: it may have missed an end.
+const DOUBT: Duration = Duration::from_secs(15);
+
+/// A native request that waits.
+pub(crate) struct Waiting<'a> {
+    pub(crate) state: &'a State,
+    pub(crate) claims: &'a ClaimSet,
+    pub(crate) key: &'a str,
+    pub(crate) who: &'a str,
+    pub(crate) command: &'a str,
+    pub(crate) ticket: Option<&'a str>,
+    pub(crate) until: Instant,
+}
+
+impl Engine {
+    /// Waits until the index lets the request through.
+    ///
+    /// # Errors
+    ///
+    /// [`EngineError::ScopeBusy`] with a ticket when the time is up.
+    pub(crate) async fn wait_in_queue<'a>(
+        &self,
+        caller: &Caller,
+        waiting: &Waiting<'a>,
+    ) -> Result<(Pass<'_>, Request<'a>), EngineError> {
+        let key = state_key(caller, waiting.state);
+        let own_key = format!("{}/{}", caller.principal(), waiting.key);
+        let ticket = waiting
+            .ticket
+            .and_then(|ticket| self.queue.tickets.verify(&key, &own_key, ticket));
+        let request = Request {
+            state: waiting.state,
+            key: own_key,
+            nodes: waiting.claims.nodes(),
+            queueing: match ticket {
+                None if waiting.until <= Instant::now() => Queueing::Once,
+                ticket => Queueing::Native(ticket),
+            },
+            about: about(waiting.who, waiting.command, Lane::Native),
+        };
+        // Before the first look, so that no end falls between the look and the wait.
+        let mut wake = self.queue.wakes.listen(&key);
+        let began = Instant::now();
+        let (mut looked, mut doubted) = (began, false);
+        loop {
+            let place = match self.enter(caller, &request).await? {
+                Entry::Open(pass) => return Ok((pass, request)),
+                Entry::Wait(place) => place,
+            };
+            if place.is_settling() {
+                wake.wait(SETTLING).await;
+                continue;
+            }
+            let now = Instant::now();
+            if !doubted && now - began >= DOUBT {
+                doubted = true;
+                let _ = self.load_index(caller, waiting.state).await?;
+                continue;
+            }
+            if now >= waiting.until || now - looked >= LOOK {
+                looked = now;
+                let (conflicts, any_due) = self.look(caller, waiting).await?;
+                // What is overdue only the ledger can end, on the way; and what the index has not heard of yet is free.
+                if any_due || (conflicts.is_empty() && place.ahead == 0) {
+                    return Ok((Pass::around(), request));
+                }
+                if now >= waiting.until {
+                    return Err(self.busy(&key, &request.key, conflicts, &place));
+                }
+            }
+            wake.wait((waiting.until - now).min(SAFETY_NET)).await;
+        }
+    }
+
+    async fn look(
+        &self,
+        caller: &Caller,
+        waiting: &Waiting<'_>,
+    ) -> Result<(Vec<crate::Conflict>, bool), EngineError> {
+        let mut tx = self.begin_read(caller).await?;
+        let seen = in_the_way(&mut tx, waiting.state, waiting.claims).await?;
+        tx.commit().await?;
+        Ok(seen)
+    }
+
+    fn busy(
+        &self,
+        key: &coordination::StateKey,
+        own_key: &str,
+        conflicts: Vec<crate::Conflict>,
+        place: &Place,
+    ) -> EngineError {
+        let ticket = Ticket {
+            first_seen_ms: place.first_seen_ms,
+        };
+        EngineError::ScopeBusy(Busy {
+            conflicts,
+            ticket: Some(self.queue.tickets.sign(key, own_key, ticket)),
+            ahead: Some(place.ahead),
+        })
+    }
+
+    /// Those who wait for a part of a state, in their order. Empty where the index is away: they go on waiting, unseen.
+    pub(crate) async fn waiting_clients(
+        &self,
+        caller: &Caller,
+        state: &State,
+    ) -> Vec<WaitingClient> {
+        let Some(index) = &self.queue.index else {
+            return Vec::new();
+        };
+        let waiters = index.waiting(&state_key(caller, state)).await;
+        let shown = |waiter: coordination::Waiter| {
+            let since = i64::try_from(waiter.first_seen_ms).ok()?;
+            Some(WaitingClient {
+                about: serde_json::from_str(&waiter.about).ok()?,
+                since: chrono::DateTime::from_timestamp_millis(since)?,
+            })
+        };
+        let waiters = waiters.unwrap_or_default();
+        waiters.into_iter().filter_map(shown).collect()
+    }
+}
+
+impl Pass<'_> {
+    /// Past the index, which cannot know better.
+    fn around() -> Self {
+        Self {
+            degraded: false,
+            _place: None,
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! Keeping a run alive, and ending it.
+
+use graph::claims::{Access, ClaimSet};
+use protocol::runs::{
+    AbortRun, ExtendRun, FinishRun, RenewRun, Renewed, Run, RunOutcome, RunStatus,
+};
+use store::{End, Reservation, RunRecord, State, WorkspaceTx};
+
+use super::standing::{alive, status};
+use super::{may_write, own_run, owned, run_of};
+use crate::reservations::{end_held, extend, left_out_paths, read_claims};
+use crate::tries::Tries;
+use crate::{Caller, Engine, EngineError, audit};
+
+/// Why what Terraform changed outside of the claims is unsettled.
+const UNCHECKED: &str =
+    "its run changed it outside of the claims, and its plan was not held against the contract";
+
+impl Engine {
+    /// Starts the lease of a run anew.
+    pub async fn renew_run(
+        &self,
+        caller: &Caller,
+        request: &RenewRun,
+    ) -> Result<Renewed, EngineError> {
+        let mut tx = self.begin(caller).await?;
+        let record = store::find_run(&mut tx, run_of(caller)?).await?;
+        let record = owned(record.ok_or(EngineError::NoRun)?, caller)?;
+        alive(&record)?;
+        let id = record.reservation_id.ok_or(EngineError::RunIsReadOnly)?;
+        let renewed = store::renew_reservation(&mut tx, id, request.token).await?;
+        let Some(expires_at) = renewed else {
+            let ended = store::find_reservation(&mut tx, id).await?;
+            return Err(EngineError::LeaseLost {
+                reason: ended
+                    .and_then(|ended| ended.end_reason)
+                    .unwrap_or_else(|| "the token is not that of the reservation".to_owned()),
+                kept: false,
+            });
+        };
+        let held = store::find_reservation(&mut tx, id).await?;
+        tx.commit().await?;
+        let lease = held.and_then(|held| held.lease_seconds).unwrap_or_default();
+        Ok(Renewed {
+            lease_seconds: u32::try_from(lease).unwrap_or_default(),
+            expires_at,
+            kept_count: u32::try_from(record.kept_count).unwrap_or(u32::MAX),
+        })
+    }
+
+    /// Adds claims to a run's reservation, at once or not at all.
+    pub async fn extend_run(
+        &self,
+        caller: &Caller,
+        request: &ExtendRun,
+    ) -> Result<Run, EngineError> {
+        may_write(caller)?;
+        let claims = read_claims(&request.claims)?;
+        let mut tries = Tries::default();
+        loop {
+            match self.try_extend(caller, request.token, &claims).await {
+                Err(error) if tries.another(&error).await => {}
+                outcome => return outcome,
+            }
+        }
+    }
+
+    async fn try_extend(
+        &self,
+        caller: &Caller,
+        token: i64,
+        claims: &ClaimSet,
+    ) -> Result<Run, EngineError> {
+        let mut tx = self.begin(caller).await?;
+        let record = own_run(&mut tx, caller).await?;
+        alive(&record)?;
+        let id = record.reservation_id.ok_or(EngineError::RunIsReadOnly)?;
+        let state = state_of(&record);
+        extend(&mut tx, caller, &state, (id, token), claims).await?;
+        let run = super::view::view(&mut tx, &record).await?;
+        tx.commit().await?;
+        Ok(run)
+    }
+
+    /// Ends a run and releases what it holds, or puts it to sleep over its plan. The same again is the same end.
+    pub async fn finish_run(
+        &self,
+        caller: &Caller,
+        request: &FinishRun,
+    ) -> Result<Run, EngineError> {
+        let plan = plan_digest(request)?;
+        let mut tries = Tries::default();
+        loop {
+            match self.try_finish(caller, request, plan.as_deref()).await {
+                Err(error) if tries.another(&error).await => {}
+                outcome => return outcome,
+            }
+        }
+    }
+
+    async fn try_finish(
+        &self,
+        caller: &Caller,
+        request: &FinishRun,
+        plan: Option<&[u8]>,
+    ) -> Result<Run, EngineError> {
+        let mut tx = self.begin(caller).await?;
+        let record = own_run(&mut tx, caller).await?;
+        let wanted = outcome_status(request.outcome);
+        if record.status == wanted {
+            let run = super::view::view(&mut tx, &record).await?;
+            tx.commit().await?;
+            return Ok(run);
+        }
+        alive(&record)?;
+        if let Some(id) = record.reservation_id {
+            store::lock_ledger(&mut tx, record.state_id).await?;
+            let held = store::lock_active(&mut tx, id).await?;
+            let held = held.ok_or(store::Error::Moved("the reservation ended meanwhile"))?;
+            settle_marks(&mut tx, &record, &held, request).await?;
+            end_held(&mut tx, &held, End::Released, "its run was finished").await?;
+        }
+        let error = request.error.as_deref();
+        store::end_run(&mut tx, record.id, wanted, error, plan).await?;
+        if request.outcome != RunOutcome::Planned {
+            store::revoke_run_tokens(&mut tx, record.id).await?;
+        }
+        let what = audit::What::RunEnded {
+            run: record.id,
+            status: wanted,
+            command: &record.command,
+        };
+        audit::record(&mut tx, caller, record.state_id, &record.state_name, what).await?;
+        let ended = store::find_run(&mut tx, record.id).await?;
+        let run = super::view::view(&mut tx, &ended.ok_or(EngineError::NoRun)?).await?;
+        tx.commit().await?;
+        Ok(run)
+    }
+
+    /// Ends somebody's run: commits nothing, and leaves marks where its apply had begun. What it uploads from now on is
+    /// kept.
+    pub async fn abort_run(&self, caller: &Caller, request: &AbortRun) -> Result<Run, EngineError> {
+        let mut tries = Tries::default();
+        loop {
+            match self.try_abort(caller, request).await {
+                Err(error) if tries.another(&error).await => {}
+                outcome => return outcome,
+            }
+        }
+    }
+
+    async fn try_abort(&self, caller: &Caller, request: &AbortRun) -> Result<Run, EngineError> {
+        let mut tx = self.begin(caller).await?;
+        let id = run_of(caller)?;
+        store::lock_run(&mut tx, id).await?;
+        let record = store::find_run(&mut tx, id).await?;
+        let record = record.ok_or(EngineError::NoRun)?;
+        let own = record.principal_id == caller.principal().as_str();
+        if !own && !caller.may_break_locks() {
+            return Err(EngineError::NotYourRun(record.who));
+        }
+        if matches!(status(&record), RunStatus::Running | RunStatus::Planned) {
+            let mut reason = format!("aborted by {}", caller.display());
+            if !request.reason.is_empty() {
+                reason = format!("{reason}: {}", request.reason);
+            }
+            if let Some(id) = record.reservation_id {
+                store::lock_ledger(&mut tx, record.state_id).await?;
+                if let Some(held) = store::lock_active(&mut tx, id).await? {
+                    end_held(&mut tx, &held, End::Broken, &reason).await?;
+                }
+            }
+            store::end_run(&mut tx, record.id, "aborted", Some(&reason), None).await?;
+            let what = audit::What::RunEnded {
+                run: record.id,
+                status: "aborted",
+                command: &record.command,
+            };
+            audit::record(&mut tx, caller, record.state_id, &record.state_name, what).await?;
+        }
+        let ended = store::find_run(&mut tx, id).await?;
+        let run = super::view::view(&mut tx, &ended.ok_or(EngineError::NoRun)?).await?;
+        tx.commit().await?;
+        Ok(run)
+    }
+}
+
+/// Clears the marks that a successful apply has refreshed, and leaves new ones where nobody vouches for what it changed
+/// outside of its claims.
+async fn settle_marks(
+    tx: &mut WorkspaceTx,
+    record: &RunRecord,
+    held: &Reservation,
+    request: &FinishRun,
+) -> Result<(), EngineError> {
+    if request.outcome == RunOutcome::Succeeded && held.began_at.is_some() {
+        let claims = store::find_claims(tx, &[held.id]).await?;
+        let claims = claims.get(&held.id).cloned().unwrap_or_default();
+        let marks = store::list_unsettled(tx, record.state_id).await?;
+        let refreshed: Vec<_> = marks
+            .iter()
+            .filter(|mark| mark.since < held.created_at)
+            .filter(|mark| claims.grants(&mark.path, Access::Write))
+            .collect();
+        let by = protocol::RunId::from_uuid(record.id).to_string();
+        store::clear_unsettled(tx, record.state_id, &refreshed, &by).await?;
+    }
+    if !request.checked {
+        let left_out = left_out_paths(&record.left_out);
+        store::mark_unsettled(tx, record.state_id, held.id, &left_out, UNCHECKED).await?;
+    }
+    Ok(())
+}
+
+fn outcome_status(outcome: RunOutcome) -> &'static str {
+    match outcome {
+        RunOutcome::Planned => "planned",
+        RunOutcome::Succeeded => "succeeded",
+        RunOutcome::Failed => "failed",
+    }
+}
+
+/// The digest of the plan file that a run sleeps over.
+fn plan_digest(request: &FinishRun) -> Result<Option<Vec<u8>>, EngineError> {
+    if request.outcome != RunOutcome::Planned {
+        return Ok(None);
+    }
+    let text = request.plan_sha256.as_deref().unwrap_or_default();
+    read_sha256(text).map(Some).ok_or_else(|| {
+        EngineError::BadRequest(
+            "`plan_sha256` is the SHA-256 of the plan file: 64 hex digits".to_owned(),
+        )
+    })
+}
+
+pub(super) fn read_sha256(text: &str) -> Option<Vec<u8>> {
+    if text.len() != 64 || !text.is_ascii() {
+        return None;
+    }
+    (0..64)
+        .step_by(2)
+        .map(|at| u8::from_str_radix(&text[at..at + 2], 16).ok())
+        .collect()
+}
+
+fn state_of(record: &RunRecord) -> State {
+    State {
+        id: record.state_id,
+        name: record.state_name.clone(),
+        head_seq: record.base_seq,
+        seq_floor: 0,
+        lifecycle: store::Lifecycle::Active,
+        created_at: record.started_at,
+    }
+}

@@ -1,0 +1,76 @@
+//! What a run is at the moment, from its own row and that of its reservation. Pure.
+
+use protocol::runs::{RunKind, RunStatus};
+use store::RunRecord;
+
+use crate::EngineError;
+
+pub(super) fn kind(record: &RunRecord) -> RunKind {
+    match record.kind.as_str() {
+        "plan" => RunKind::Plan,
+        "operation" => RunKind::Operation,
+        _ => RunKind::Apply,
+    }
+}
+
+pub(super) fn kind_text(kind: RunKind) -> &'static str {
+    match kind {
+        RunKind::Plan => "plan",
+        RunKind::Apply => "apply",
+        RunKind::Operation => "operation",
+    }
+}
+
+pub(super) fn status(record: &RunRecord) -> RunStatus {
+    match (record.status.as_str(), record.reservation_status.as_deref()) {
+        ("planned", _) => RunStatus::Planned,
+        ("succeeded", _) => RunStatus::Succeeded,
+        ("failed", _) => RunStatus::Failed,
+        ("aborted", _) | ("running", Some("broken" | "restored" | "released")) => {
+            RunStatus::Aborted
+        }
+        ("running", Some("expired")) => RunStatus::Expired,
+        _ => RunStatus::Running,
+    }
+}
+
+/// What its client may still do with a run.
+pub(super) enum Standing {
+    /// It is under way, and holds what it held.
+    Alive,
+    /// What it holds was ended by somebody else, or its lease ran out.
+    Lost { reason: String },
+}
+
+/// Fails for a run that its own client ended or put to sleep.
+pub(super) fn standing(record: &RunRecord) -> Result<Standing, EngineError> {
+    match status(record) {
+        RunStatus::Running => Ok(Standing::Alive),
+        RunStatus::Aborted | RunStatus::Expired => Ok(Standing::Lost {
+            reason: end_reason(record),
+        }),
+        RunStatus::Planned => Err(EngineError::RunEnded(
+            "it sleeps over its plan: `kl apply` of the plan file wakes it".to_owned(),
+        )),
+        RunStatus::Succeeded => Err(EngineError::RunEnded("it is done".to_owned())),
+        RunStatus::Failed => Err(EngineError::RunEnded("it has failed".to_owned())),
+    }
+}
+
+/// As [`standing`], and fails for one whose reservation was lost, too.
+pub(super) fn alive(record: &RunRecord) -> Result<(), EngineError> {
+    match standing(record)? {
+        Standing::Alive => Ok(()),
+        Standing::Lost { reason } => Err(EngineError::LeaseLost {
+            reason,
+            kept: false,
+        }),
+    }
+}
+
+pub(super) fn end_reason(record: &RunRecord) -> String {
+    let reason = record.reservation_end.as_ref().or(record.error.as_ref());
+    reason
+        .cloned()
+        .unwrap_or_else(|| "it was aborted".to_owned())
+}

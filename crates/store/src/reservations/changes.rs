@@ -1,0 +1,34 @@
+//! What was committed to a ledger, told to whoever keeps an index of it.
+//!
+//! Told once, after the commit, and never again: the one who is told must notice what is missing, by the gens.
+
+use graph::claims::Nodes;
+use protocol::WorkspaceId;
+use uuid::Uuid;
+
+/// A committed change of the ledger of one state.
+#[derive(Debug, Clone)]
+pub struct LedgerChange {
+    pub workspace: WorkspaceId,
+    pub state_id: Uuid,
+    pub incarnation: i64,
+    pub event: LedgerEvent,
+}
+
+/// What changed.
+#[derive(Debug, Clone)]
+pub enum LedgerEvent {
+    /// A reservation was granted, or one that was got more claims.
+    Granted {
+        id: Uuid,
+        idem_key: String,
+        granted_gen: i64,
+        nodes: Nodes,
+        /// Terraform's LockInfo as JSON.
+        info: String,
+    },
+    Ended {
+        id: Uuid,
+        ended_gen: i64,
+    },
+}

@@ -1,0 +1,17 @@
+//! The ledger of reservations: rows that say who holds what of a state.
+//!
+//! Lock order, always: lock head, reservation, state, instances. Each is taken by a statement of its
+//! own, so that what follows sees everything that was committed during the wait. Who may hold what
+//! beside whom is decided by `graph::claims`; [`list_conflicting`] asks the same of rows.
+
+mod changes;
+mod kept;
+mod ledger;
+mod nodes;
+mod unsettled;
+
+pub use changes::{LedgerChange, LedgerEvent};
+pub use kept::*;
+pub use ledger::*;
+pub use nodes::{find_claims, insert_native, list_conflicting, replace_claims};
+pub use unsettled::*;

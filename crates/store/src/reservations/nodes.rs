@@ -1,0 +1,199 @@
+//! Claims on parts of a state, and the nodes they compile to.
+
+use std::collections::HashMap;
+
+use graph::claims::{Access, Claim, ClaimSet, Nodes, Path};
+use uuid::Uuid;
+
+use super::ledger::{NewReservation, Reservation, insert_reservation, note_grant};
+use crate::{Error, WorkspaceTx};
+
+/// Grants these claims. The caller holds the ledger and has found no conflict.
+pub async fn insert_native(
+    tx: &mut WorkspaceTx,
+    new: &NewReservation<'_>,
+    claims: &ClaimSet,
+) -> Result<Reservation, Error> {
+    let granted = insert_reservation(tx, new).await?;
+    insert_claims(tx, granted.id, claims).await?;
+    let nodes = claims.nodes();
+    insert_nodes(tx, granted.state_id, granted.id, &nodes).await?;
+    note_grant(tx, &granted, nodes);
+    Ok(granted)
+}
+
+/// Replaces the claims of an active reservation by a set that grants at least as much. The caller holds the ledger and the
+/// reservation, and has found no conflict.
+pub async fn replace_claims(
+    tx: &mut WorkspaceTx,
+    held: &Reservation,
+    claims: &ClaimSet,
+) -> Result<(), Error> {
+    sqlx::query!(
+        "DELETE FROM claims WHERE workspace_id = $1 AND reservation_id = $2",
+        tx.workspace().as_str(),
+        held.id,
+    )
+    .execute(&mut **tx)
+    .await?;
+    delete_nodes(tx, held.id).await?;
+    insert_claims(tx, held.id, claims).await?;
+    let nodes = claims.nodes();
+    insert_nodes(tx, held.state_id, held.id, &nodes).await?;
+    // To whoever follows the ledger this is one more grant.
+    let granted_gen = sqlx::query_scalar!(
+        r#"
+            UPDATE lock_heads
+            SET gen = gen + 1
+            WHERE workspace_id = $1 AND state_id = $2
+            RETURNING gen
+        "#,
+        tx.workspace().as_str(),
+        held.state_id,
+    )
+    .fetch_one(&mut **tx)
+    .await?;
+    let widened = Reservation {
+        granted_gen,
+        ..held.clone()
+    };
+    note_grant(tx, &widened, nodes);
+    Ok(())
+}
+
+async fn insert_claims(tx: &mut WorkspaceTx, id: Uuid, claims: &ClaimSet) -> Result<(), Error> {
+    let (paths, modes): (Vec<String>, Vec<&str>) = claims
+        .iter()
+        .map(|(path, access)| (joined(path), access.as_str()))
+        .unzip();
+    sqlx::query!(
+        r#"
+            INSERT INTO claims (workspace_id, reservation_id, path, mode)
+            SELECT $1, $2, string_to_array(u.path, E'\n'), u.mode
+            FROM unnest($3::text[], $4::text[]) AS u (path, mode)
+        "#,
+        tx.workspace().as_str(),
+        id,
+        &paths,
+        &modes as &[&str],
+    )
+    .execute(&mut **tx)
+    .await?;
+    Ok(())
+}
+
+/// Lists of lists do not exist as arrays: joined by line feed, which no segment holds. Of the root nothing is left, which
+/// splits into no segments.
+pub(super) fn joined(path: &Path) -> String {
+    path.to_texts().join("\n")
+}
+
+async fn insert_nodes(
+    tx: &mut WorkspaceTx,
+    state_id: Uuid,
+    id: Uuid,
+    nodes: &Nodes,
+) -> Result<(), Error> {
+    let (hashes, modes): (Vec<i64>, Vec<i16>) = nodes
+        .iter()
+        .map(|node| (node.hash.get(), i16::from(node.mode.bit())))
+        .unzip();
+    sqlx::query!(
+        r#"
+            INSERT INTO reservation_nodes (workspace_id, state_id, node_hash, mode, reservation_id)
+            SELECT $1, $2, u.hash, u.mode, $3
+            FROM unnest($4::bigint[], $5::smallint[]) AS u (hash, mode)
+        "#,
+        tx.workspace().as_str(),
+        state_id,
+        id,
+        &hashes,
+        &modes,
+    )
+    .execute(&mut **tx)
+    .await?;
+    Ok(())
+}
+
+pub(super) async fn delete_nodes(tx: &mut WorkspaceTx, id: Uuid) -> Result<(), Error> {
+    sqlx::query!(
+        "DELETE FROM reservation_nodes WHERE workspace_id = $1 AND reservation_id = $2",
+        tx.workspace().as_str(),
+        id,
+    )
+    .execute(&mut **tx)
+    .await?;
+    Ok(())
+}
+
+/// The active reservations that exclude these nodes: every lock of the whole state, and each native one that shares a node
+/// with a mode that excludes the one asked for. The same question as [`Nodes::conflict`]. `own` is not asked.
+pub async fn list_conflicting(
+    tx: &mut WorkspaceTx,
+    state_id: Uuid,
+    nodes: &Nodes,
+    own: Option<Uuid>,
+) -> Result<Vec<Uuid>, Error> {
+    let (hashes, masks): (Vec<i64>, Vec<i16>) = nodes
+        .iter()
+        .map(|node| (node.hash.get(), i16::from(node.mode.conflict_mask())))
+        .unzip();
+    let ids = sqlx::query_scalar!(
+        r#"
+            SELECT n.reservation_id AS "id!"
+            FROM unnest($3::bigint[], $4::smallint[]) AS asked (hash, mask)
+            CROSS JOIN LATERAL (
+                SELECT reservation_id
+                FROM reservation_nodes
+                WHERE workspace_id = $1 AND state_id = $2 AND node_hash = asked.hash AND mode & asked.mask <> 0
+                OFFSET 0
+            ) AS n
+            WHERE n.reservation_id IS DISTINCT FROM $5
+            UNION
+            SELECT id
+            FROM reservations
+            WHERE workspace_id = $1 AND state_id = $2 AND status = 'active' AND lane <> 'native'
+        "#,
+        tx.workspace().as_str(),
+        state_id,
+        &hashes,
+        &masks,
+        own,
+    )
+    .fetch_all(&mut **tx)
+    .await?;
+    Ok(ids)
+}
+
+/// The claims of these reservations.
+pub async fn find_claims(
+    tx: &mut WorkspaceTx,
+    ids: &[Uuid],
+) -> Result<HashMap<Uuid, ClaimSet>, Error> {
+    let rows = sqlx::query!(
+        r#"
+            SELECT reservation_id, path, mode
+            FROM claims
+            WHERE workspace_id = $1 AND reservation_id = ANY ($2)
+        "#,
+        tx.workspace().as_str(),
+        ids,
+    )
+    .fetch_all(&mut **tx)
+    .await?;
+    let mut claims: HashMap<Uuid, Vec<Claim>> = HashMap::new();
+    for row in rows {
+        let path =
+            Path::from_texts(&row.path).map_err(|error| Error::impossible("claims", error))?;
+        let access: Access = row
+            .mode
+            .parse()
+            .map_err(|error| Error::impossible("claims", error))?;
+        let list = claims.entry(row.reservation_id).or_default();
+        list.push(Claim { path, access });
+    }
+    Ok(claims
+        .into_iter()
+        .map(|(id, claims)| (id, ClaimSet::new(claims)))
+        .collect())
+}

@@ -1,0 +1,14 @@
+//! Runs: what they are, what they last saw, and what became of their commits.
+//!
+//! A run's row is locked before anything of the ledger. Whoever ends another's reservation leaves the run's row alone: what
+//! a run is follows from both.
+
+mod documents;
+mod receipts;
+mod records;
+mod tokens;
+
+pub use documents::{RunDocument, find_run_document, put_run_document};
+pub use receipts::{Receipt, find_receipt, insert_receipt};
+pub use records::*;
+pub use tokens::{NewRunToken, create_run_token, hand_run_tokens_to, revoke_run_tokens};

@@ -1,0 +1,11 @@
+//! Runs as their clients meet them: what they reserve, commit, leave out and keep.
+
+mod begin;
+mod commits;
+mod leases;
+mod plans;
+mod queue;
+mod recover;
+mod restore;
+mod stage;
+mod uploads;

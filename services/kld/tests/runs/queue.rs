@@ -1,0 +1,156 @@
+//! Waiting for a busy scope: in order, across replicas, and through the loss of Redis.
+
+use std::time::{Duration, Instant};
+
+use protocol::Code;
+use serde_json::{Value, json};
+
+use super::stage::{Native, alone, refused, with_state};
+use crate::harness::Setup;
+use crate::lane::stage::Stage;
+
+/// Longer than anything here takes, so that a wait which ends early was woken.
+const LONG: u32 = 20;
+
+fn waiting(key: &str, scope: Value, seconds: u32) -> Value {
+    json!({ "key": key, "scope": scope, "wait_seconds": seconds })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_waiter_is_woken_when_the_scope_is_free_on_whichever_replica_it_waits() {
+    let setup = Setup {
+        replicas: 2,
+        ..Setup::default()
+    };
+    let stage = Stage::start_with(setup).await;
+    let (ann, bob) = (stage.writer().await, stage.writer().await.on(1));
+    with_state(&ann, "prod", &["a", "b"]).await;
+    let held = ann.apply("prod", alone(&["a"])).await;
+    let started = Instant::now();
+    let (granted, ()) = tokio::join!(
+        bob.ask_with("prod", waiting("bob", alone(&["a"]), LONG)),
+        async {
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            held.finish("succeeded").await.ok();
+        }
+    );
+    let run = Native::of(&bob, granted);
+    assert!(started.elapsed() < Duration::from_secs(u64::from(LONG)));
+    assert!(!run.run.reservation.as_ref().unwrap().degraded);
+    run.finish("succeeded").await.ok();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_asked_first_is_served_first_and_told_who_is_in_front() {
+    let stage = Stage::start().await;
+    let (ann, bob, eve) = (
+        stage.writer().await,
+        stage.writer().await,
+        stage.writer().await,
+    );
+    with_state(&ann, "prod", &["a", "b"]).await;
+    let held = ann.apply("prod", alone(&["a"])).await;
+    // Bob waits for both, which keeps Eve from the one that nobody holds.
+    let bobs = refused(
+        bob.ask_with("prod", waiting("bob", alone(&["a", "b"]), 1))
+            .await,
+        Code::ReservationConflict,
+    );
+    assert_eq!(
+        (bobs["ahead"].as_u64(), bobs["conflicts"][0]["run"].clone()),
+        (Some(0), json!(held.run.id))
+    );
+    let eves = refused(
+        eve.ask_with("prod", waiting("eve", alone(&["b"]), 1)).await,
+        Code::ReservationConflict,
+    );
+    assert_eq!(
+        (
+            eves["ahead"].as_u64(),
+            eves["conflicts"].as_array().unwrap().len()
+        ),
+        (Some(1), 0)
+    );
+    let status = ann.status("prod").await;
+    let commands: Vec<_> = status
+        .waiting
+        .iter()
+        .map(|one| one.about.command.as_str())
+        .collect();
+    assert_eq!(commands, ["kl apply -f x"; 2]);
+    // Plain Terraform stands behind them, and is told so in words that it can parse.
+    held.finish("succeeded").await.ok();
+    let locked = eve.lock("prod", "eve").await.refused(Code::StateLocked);
+    assert!(
+        locked["ID"].as_str().unwrap().starts_with("queue"),
+        "{locked:?}"
+    );
+    assert!(chrono::DateTime::parse_from_rfc3339(locked["Created"].as_str().unwrap()).is_ok());
+
+    let mut again = waiting("bob", alone(&["a", "b"]), LONG);
+    again["ticket"] = bobs["ticket"].clone();
+    let run = Native::of(&bob, bob.ask_with("prod", again).await);
+    run.finish("succeeded").await.ok();
+    let mut again = waiting("eve", alone(&["b"]), LONG);
+    again["ticket"] = eves["ticket"].clone();
+    Native::of(&eve, eve.ask_with("prod", again).await)
+        .finish("succeeded")
+        .await
+        .ok();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_asks_once_and_goes_away_holds_nobody_up() {
+    let stage = Stage::start().await;
+    let (ann, bob) = (stage.writer().await, stage.writer().await);
+    with_state(&ann, "prod", &["a", "b"]).await;
+    let held = ann.apply("prod", alone(&["a"])).await;
+    refused(
+        bob.ask_with("prod", waiting("bob", alone(&["a", "b"]), 0))
+            .await,
+        Code::ReservationConflict,
+    );
+    bob.lock("prod", "bob").await.refused(Code::StateLocked);
+    ann.apply("prod", alone(&["b"]))
+        .await
+        .finish("succeeded")
+        .await
+        .ok();
+    held.finish("succeeded").await.ok();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn losing_redis_costs_no_reservation() {
+    let stage = Stage::start().await;
+    let (ann, bob) = (stage.writer().await, stage.writer().await);
+    with_state(&ann, "prod", &["a", "b"]).await;
+    let held = ann.apply("prod", alone(&["a"])).await;
+    forget(&stage).await;
+    refused(
+        bob.ask("prod", "apply", alone(&["a"])).await,
+        Code::ReservationConflict,
+    );
+    bob.apply("prod", alone(&["b"]))
+        .await
+        .finish("succeeded")
+        .await
+        .ok();
+    forget(&stage).await;
+    bob.lock("prod", "bob").await.refused(Code::StateLocked);
+    held.renew().await.ok();
+    held.set("a", "on record").await;
+    bob.lock("prod", "bob-2").await.ok();
+}
+
+/// Deletes all that Redis has of the stage's workspace, as a flush would.
+async fn forget(stage: &Stage) {
+    let client = redis::Client::open(std::env::var("KL_TEST_REDIS_URL").unwrap()).unwrap();
+    let mut connection = client.get_multiplexed_async_connection().await.unwrap();
+    let mut find = redis::cmd("KEYS");
+    find.arg(format!("kl:*:{}:*", stage.workspace));
+    let keys: Vec<String> = find.query_async(&mut connection).await.unwrap();
+    assert!(!keys.is_empty(), "the index was never used");
+    let mut delete = redis::cmd("DEL");
+    delete.arg(keys);
+    let _: i64 = delete.query_async(&mut connection).await.unwrap();
+}
