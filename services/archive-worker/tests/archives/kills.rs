@@ -12,7 +12,7 @@ use crate::world::{Backend, World, read};
 const VERSIONS: u64 = 12;
 
 fn kills() -> usize {
-    std::env::var("KL_KILLS").map_or(6, |kills| kills.parse().unwrap())
+    std::env::var("KL_KILLS").map_or(4, |kills| kills.parse().unwrap())
 }
 
 /// A worker as a process of its own.

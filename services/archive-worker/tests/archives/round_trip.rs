@@ -118,9 +118,7 @@ async fn every_state_of_the_corpus_survives_the_journey() {
     );
     let documents = corpus();
     assert!(documents.len() > 70);
-    for (name, document) in &documents {
-        from.write(&format!("s{}", &name[..3]), document.clone())
-            .await;
+    for (_, document) in &documents {
         from.write_locked("all", document.clone()).await;
     }
     moved(&from, "all", &to, "all").await;
@@ -128,8 +126,10 @@ async fn every_state_of_the_corpus_survives_the_journey() {
         let version = (index + 1).to_string();
         assert!(to.document("all", &version).await == *document, "{name}");
     }
-    for (name, document) in &documents {
+    // Alone, a document is first and head at once; a few of each kind will do.
+    for (name, document) in documents.iter().step_by(6) {
         let state = format!("s{}", &name[..3]);
+        from.write(&state, document.clone()).await;
         moved(&from, &state, &to, &state).await;
         assert!(to.document(&state, "head").await == *document, "{name}");
     }
