@@ -7,6 +7,7 @@
 
 pub mod archive;
 mod audit;
+mod audit_chain;
 mod browse;
 mod caller;
 mod commit;

@@ -24,11 +24,16 @@ pub(crate) struct Run {
 impl Module {
     /// Written and initialised.
     pub(crate) async fn new(client: &Client<'_>, name: &str, configuration: &str) -> Self {
+        Self::at(client.url(name), client.token.clone(), configuration).await
+    }
+
+    /// The same with its state at any address.
+    pub(crate) async fn at(url: String, token: String, configuration: &str) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let module = Self {
             directory,
-            url: client.url(name),
-            token: client.token.clone(),
+            url,
+            token,
         };
         module.configure(configuration);
         module.run(&["init", "-input=false"]).await.ok();

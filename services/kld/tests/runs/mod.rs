@@ -5,6 +5,7 @@ mod commits;
 mod leases;
 mod plans;
 mod queue;
+mod real;
 mod recover;
 mod restore;
 mod stage;

@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use bytes::Bytes;
 use futures::stream::Stream;
 use reqwest::{Body, Method, Response, StatusCode};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::documents::Posted;
 use crate::stack::Stack;
@@ -144,17 +144,77 @@ impl Client {
 
     async fn send_lock(&self, method: &str, state: &str, id: &str) -> Result<Response> {
         let method = Method::from_bytes(method.as_bytes())?;
-        let info = json!({
-            "ID": id,
-            "Operation": "OperationTypeApply",
-            "Info": "",
-            "Who": "will@bench",
-            "Version": "1.11.4",
-            "Created": "2026-01-01T00:00:00Z",
-            "Path": "",
-        });
-        Ok(self.request(method, state).json(&info).send().await?)
+        let request = self.request(method, state).json(&lock_info(id));
+        Ok(request.send().await?)
     }
+
+    /// Begins a run that may write the scope.
+    pub(super) async fn begin_run(&self, state: &str, scope: Value) -> Result<RunClient> {
+        let (service, place) = self
+            .base
+            .split_once("/v1/states/")
+            .context("the address of a state has another form")?;
+        let body = json!({
+            "state": format!("{place}{state}"), "kind": "apply", "key": state, "command": "kl apply", "who": "will@bench",
+            "scope": scope, "lease_seconds": 900,
+        });
+        let request = self.http.post(format!("{service}/v1/runs"));
+        let answer = request.bearer_auth(&self.token).json(&body).send().await?;
+        let status = answer.status();
+        let run: Value = answer.json().await?;
+        ensure!(status.is_success(), "a run was answered {status}: {run}");
+        let text = |member: &str| run["backend"][member].as_str().map(str::to_owned);
+        Ok(RunClient {
+            http: self.http.clone(),
+            address: text("address").context("no address")?,
+            token: text("password").context("no password")?,
+        })
+    }
+}
+
+/// A run's own http backend.
+#[derive(Clone, Debug)]
+pub(super) struct RunClient {
+    http: reqwest::Client,
+    address: String,
+    token: String,
+}
+
+impl RunClient {
+    pub(super) async fn lock(&self, id: &str) -> Result<()> {
+        let method = Method::from_bytes(b"LOCK")?;
+        expect_ok(self.request(method, "").json(&lock_info(id)).send().await?).await
+    }
+
+    pub(super) async fn read(&self) -> Result<Bytes> {
+        let answer = self.request(Method::GET, "").send().await?;
+        let status = answer.status();
+        ensure!(status.is_success(), "a slice was answered {status}");
+        Ok(answer.bytes().await?)
+    }
+
+    pub(super) async fn upload(&self, lock: &str, document: Vec<u8>) -> Result<()> {
+        let request = self.request(Method::POST, &format!("?ID={lock}"));
+        expect_ok(request.body(document).send().await?).await
+    }
+
+    fn request(&self, method: Method, query: &str) -> reqwest::RequestBuilder {
+        self.http
+            .request(method, format!("{}{query}", self.address))
+            .basic_auth("run", Some(&self.token))
+    }
+}
+
+fn lock_info(id: &str) -> Value {
+    json!({
+        "ID": id,
+        "Operation": "OperationTypeApply",
+        "Info": "",
+        "Who": "will@bench",
+        "Version": "1.11.4",
+        "Created": "2026-01-01T00:00:00Z",
+        "Path": "",
+    })
 }
 
 async fn expect_ok(answer: Response) -> Result<()> {

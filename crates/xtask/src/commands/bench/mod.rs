@@ -8,6 +8,7 @@
 mod archive;
 mod client;
 mod corpus;
+mod delta;
 mod disk;
 mod documents;
 mod instance;
@@ -73,6 +74,7 @@ enum Group {
     Snapshot,
     Disk,
     Instance,
+    Delta,
     Memory,
     Locks,
     Small,
@@ -88,6 +90,7 @@ impl Group {
         Self::Memory,
         Self::Locks,
         Self::Instance,
+        Self::Delta,
         Self::Disk,
         Self::Archive,
     ];
@@ -99,6 +102,7 @@ impl Group {
             Self::Snapshot => snapshot::NAMES,
             Self::Disk => disk::NAMES,
             Self::Instance => instance::NAMES,
+            Self::Delta => delta::NAMES,
             Self::Memory => memory::NAMES,
             Self::Locks => locks::NAMES,
             Self::Small => small::NAMES,
@@ -113,6 +117,7 @@ impl Group {
             Self::Snapshot => snapshot::measure(bench, report).await,
             Self::Disk => disk::measure(bench, report).await,
             Self::Instance => instance::measure(bench, report).await,
+            Self::Delta => delta::measure(bench, report).await,
             Self::Memory => memory::measure(bench, report).await,
             Self::Locks => locks::measure(bench, report).await,
             Self::Small => small::measure(bench, report).await,
