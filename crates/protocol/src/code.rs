@@ -185,7 +185,7 @@ codes! {
     // Objects under signed addresses.
     SignatureRejected = "signature_rejected", 403, "Address not valid",
         "The signed address is not valid for this: it has expired, was changed, or is for another object, method or body.";
-    ArchivesOff = "archives_off", 501, "Archives are not set up",
+    ArchivesOff = "archives_off", 409, "Archives are not set up",
         "This deployment has no place to keep archives. An operator sets `KL_BLOBS`.";
 
     // Limits.
