@@ -14,6 +14,7 @@ mod harness;
 mod archives;
 mod imports;
 mod locks;
+mod native;
 mod reading;
 mod rollback;
 mod setup;
