@@ -43,6 +43,6 @@ pub use transfer::{
 };
 pub use versions::{
     Form, Head, HeadRef, NewVersion, Source, Version, VersionRef, count_versions, find_head,
-    find_head_at_once, find_version, insert_version, list_versions, set_document_digest,
-    was_written_under,
+    find_head_at_once, find_seq_of_serial, find_version, insert_version, list_versions,
+    set_document_digest, was_written_under,
 };
