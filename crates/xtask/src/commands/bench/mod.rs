@@ -84,7 +84,7 @@ enum Group {
 }
 
 impl Group {
-    const ALL: [Self; 10] = [
+    const ALL: [Self; 11] = [
         Self::Corpus,
         Self::Split,
         Self::Small,
