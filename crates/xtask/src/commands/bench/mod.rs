@@ -5,6 +5,7 @@
 //! Figures that need the same preparation are a group: one module, one list of names, one function. Each group runs on
 //! a stack of its own, so that no figure depends on what ran before it.
 
+mod archive;
 mod client;
 mod corpus;
 mod delta;
@@ -91,10 +92,11 @@ enum Group {
     Memory,
     Locks,
     Small,
+    Archive,
 }
 
 impl Group {
-    const ALL: [Self; 11] = [
+    const ALL: [Self; 12] = [
         Self::Corpus,
         Self::Split,
         Self::Small,
@@ -106,6 +108,7 @@ impl Group {
         Self::Slice,
         Self::Lanes,
         Self::Disk,
+        Self::Archive,
     ];
 
     fn names(self) -> &'static [&'static str] {
@@ -121,6 +124,7 @@ impl Group {
             Self::Memory => memory::NAMES,
             Self::Locks => locks::NAMES,
             Self::Small => small::NAMES,
+            Self::Archive => archive::NAMES,
         }
     }
 
@@ -137,6 +141,7 @@ impl Group {
             Self::Memory => memory::measure(bench, report).await,
             Self::Locks => locks::measure(bench, report).await,
             Self::Small => small::measure(bench, report).await,
+            Self::Archive => archive::measure(bench, report).await,
         }
     }
 }
@@ -180,7 +185,8 @@ async fn run_optimised(workspace: &Workspace, filter: Option<&str>) -> Result<u8
     let mut build = workspace.cargo();
     build
         .args(["build", "--quiet", "--release", "--workspace"])
-        .args(["--bin", "kld", "--bin", "kl", "--bin", "xtask"]);
+        .args(["--bin", "kld", "--bin", "kl", "--bin", "xtask"])
+        .args(["--bin", "archive-worker"]);
     foreground::run_checked(build).await?;
     let mut bench = Command::new(workspace.bin_dir(Profile::Release).join("xtask"));
     bench.arg("bench").args(filter);
