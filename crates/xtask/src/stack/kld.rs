@@ -44,7 +44,6 @@ pub(crate) async fn build(workspace: &Workspace, profile: Profile) -> Result<()>
 pub(crate) struct Settings {
     bin_dir: PathBuf,
     environment: Vec<(&'static str, String)>,
-    public_url: String,
 }
 
 impl Settings {
@@ -64,16 +63,11 @@ impl Settings {
                 ("KL_REDIS_URL", databases.redis.url()),
                 ("KL_TOKEN_PEPPER", secret()),
                 ("KL_DEPLOYMENT_KEY", secret()),
-                ("KL_PUBLIC_URL", public_url.clone()),
+                ("KL_PUBLIC_URL", public_url),
             ],
-            public_url,
         };
         settings.environment.extend(blobs);
         settings
-    }
-
-    pub(crate) fn public_url(&self) -> &str {
-        &self.public_url
     }
 
     fn command(&self) -> std::process::Command {
