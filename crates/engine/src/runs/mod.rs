@@ -20,6 +20,7 @@ mod view;
 
 pub use begin::RunCredential;
 pub use upload::Uploaded;
+pub(crate) use view::mark;
 
 use auth::Action;
 use protocol::scope::ScopeContract;
