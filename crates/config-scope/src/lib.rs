@@ -45,7 +45,7 @@ mod syntax;
 mod target;
 
 pub use address::{ConfigAddress, ConfigModule, Mode, NotAConfigAddress};
-pub use configuration::{Configuration, Import, Node, Output, Removed, Variable};
+pub use configuration::{Configuration, Import, LocalModule, Node, Output, Removed, Variable};
 pub use doubt::{Confidence, Doubt, DoubtKind};
 pub use facts::Repetition;
 pub use module::{LoadError, Location, ParseCache};
@@ -57,4 +57,5 @@ pub use source::{
     DiskTree, Flavour, MemoryTree, SourceFile, SourcePath, SourceTree, is_configuration_name,
     is_variables_name,
 };
+pub use syntax::variables_assigned_in;
 pub use target::{Target, TargetResource};

@@ -6,6 +6,7 @@
 //! it. What is pure (comparison, judgement) stands in functions without I/O.
 
 mod audit;
+mod audit_chain;
 mod browse;
 mod caller;
 mod commit;

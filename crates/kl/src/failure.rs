@@ -13,8 +13,12 @@ pub(crate) enum Kind {
     Failed,
     /// The command line, the environment or a configuration file is wrong.
     Usage,
+    /// Nothing went wrong: there are changes, and `--detailed-exitcode` asked to be told by it.
+    Changes,
     /// Somebody else holds the state, or part of it.
     Held,
+    /// The scope of a run cannot be proven, and falling back is not allowed.
+    Unproven,
     /// The server does not know the caller, or the caller may not do this.
     NotAuthorised,
     /// The server could not be reached, or answered that it cannot serve now.
@@ -22,12 +26,13 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// The documented exit code. 4 belongs to scoped plans ("scope cannot be proven").
+    /// The documented exit code.
     pub(crate) fn code(self) -> u8 {
         match self {
             Self::Failed => 1,
-            Self::Usage => 2,
+            Self::Usage | Self::Changes => 2,
             Self::Held => 3,
+            Self::Unproven => 4,
             Self::NotAuthorised => 5,
             Self::Unreachable => 6,
         }
@@ -79,6 +84,11 @@ impl Failure {
     /// Whether the reader of stdout went away, which is the end but not a failure.
     pub(crate) fn is_closed_pipe(&self) -> bool {
         self.error.is::<crate::output::ClosedPipe>()
+    }
+
+    /// Whether there is nothing to say: the exit code is all.
+    pub(crate) fn is_silent(&self) -> bool {
+        self.kind == Kind::Changes
     }
 
     #[cfg(test)]

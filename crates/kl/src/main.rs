@@ -10,7 +10,11 @@ mod config;
 mod encoding;
 mod failure;
 mod output;
+mod plan;
+mod run;
+mod scope;
 mod secret;
+mod terraform;
 
 use std::process::ExitCode;
 
@@ -27,9 +31,17 @@ fn main() -> ExitCode {
     _ = rustls::crypto::ring::default_provider().install_default();
 
     let command = Cli::command();
-    let arguments = cli::argv::normalise(std::env::args_os(), &command);
+    let given: Vec<_> = std::env::args_os().collect();
+    let names_state_file = cli::argv::names_state_file(&given);
+    let arguments = cli::argv::normalise(given, &command);
     if cli::argv::holds_token(&arguments) {
         return end(Printer::new(false, false), Err(token_on_command_line()));
+    }
+    if names_state_file {
+        return end(
+            Printer::new(false, false),
+            Err(state_file_on_command_line()),
+        );
     }
     let parsed = command
         .try_get_matches_from(arguments)
@@ -51,6 +63,7 @@ fn end(printer: Printer, outcome: Result<()>) -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) if failure.is_closed_pipe() => ExitCode::SUCCESS,
+        Err(failure) if failure.is_silent() => failure.exit_code(),
         Err(failure) => {
             printer.failure(&failure);
             failure.exit_code()
@@ -64,6 +77,11 @@ fn token_on_command_line() -> Failure {
     )
     .hint("run `export KL_TOKEN=…`, or give `--token-file FILE`")
     .hint("if it is a real one, it has leaked now: run `kl token revoke --leaked` with it")
+}
+
+fn state_file_on_command_line() -> Failure {
+    Failure::usage("-state and -backup name files, and a state in Kilolock is none")
+        .hint("`--state NAME` names another state of the environment")
 }
 
 fn run(cli: Cli, printer: Printer) -> Result<()> {

@@ -23,6 +23,8 @@ use crate::{Error, LedgerChange, LedgerEvent, Result, schema};
 const BEGIN_ATTEMPTS: u32 = 20;
 /// How many changes of ledgers wait for whoever follows them.
 const LEDGER_CHANGES: usize = 4_096;
+/// How many workspaces with new audit entries wait for whoever chains them.
+const AUDITED: usize = 4_096;
 
 /// How to reach the database.
 #[derive(Debug, Clone)]
@@ -52,6 +54,7 @@ impl DbOptions {
 pub struct Db {
     pool: PgPool,
     ledger_changes: broadcast::Sender<LedgerChange>,
+    audited: broadcast::Sender<WorkspaceId>,
     history: Arc<History>,
 }
 
@@ -78,6 +81,7 @@ impl Db {
         Ok(Self {
             pool,
             ledger_changes: broadcast::Sender::new(LEDGER_CHANGES),
+            audited: broadcast::Sender::new(AUDITED),
             history: Arc::default(),
         })
     }
@@ -134,6 +138,8 @@ impl Db {
                         workspace: workspace.clone(),
                         noted: Vec::new(),
                         ledger_changes: self.ledger_changes.clone(),
+                        has_entries: false,
+                        audited: self.audited.clone(),
                     });
                 }
                 Err(Error::Disconnected(_)) if attempts < BEGIN_ATTEMPTS => attempts += 1,
@@ -194,6 +200,12 @@ impl Db {
         self.ledger_changes.subscribe()
     }
 
+    /// The workspaces in whose audit log this process writes from now on.
+    #[must_use]
+    pub fn audited(&self) -> broadcast::Receiver<WorkspaceId> {
+        self.audited.subscribe()
+    }
+
     /// How many connections are open, and how many of them idle.
     #[must_use]
     pub fn connections(&self) -> (u32, usize) {
@@ -243,6 +255,9 @@ pub struct WorkspaceTx {
     /// Changes of ledgers, to be told once they are committed.
     noted: Vec<LedgerChange>,
     ledger_changes: broadcast::Sender<LedgerChange>,
+    /// Whether it adds to the audit log.
+    has_entries: bool,
+    audited: broadcast::Sender<WorkspaceId>,
 }
 
 impl WorkspaceTx {
@@ -264,11 +279,19 @@ impl WorkspaceTx {
                     // Nobody need follow.
                     let _ = self.ledger_changes.send(change);
                 }
+                if self.has_entries {
+                    let _ = self.audited.send(self.workspace);
+                }
                 Ok(())
             }
             Err(Error::Disconnected(cause)) => Err(Error::OutcomeUnknown(cause)),
             outcome => outcome,
         }
+    }
+
+    /// Has it told that there are new entries in the audit log, once they are committed.
+    pub(crate) fn note_entry(&mut self) {
+        self.has_entries = true;
     }
 
     /// Has a change of a ledger told to whoever follows, once it is committed.

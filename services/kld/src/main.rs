@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use clap::{Parser, Subcommand};
 use kld::commands::admin::Admin;
-use kld::commands::serve;
+use kld::commands::{audit, serve};
 use kld::config::{self, Source};
 use kld::{openapi, routes};
 use protocol::{PrincipalId, WorkspaceId};
@@ -34,10 +34,23 @@ enum Command {
     /// Make operators, workspaces and tokens without a running service.
     #[command(subcommand)]
     Admin(AdminCommand),
+    /// The audit log.
+    #[command(subcommand)]
+    Audit(AuditCommand),
     /// Print the OpenAPI document.
     Openapi,
     /// Print the version.
     Version,
+}
+
+#[derive(Subcommand)]
+enum AuditCommand {
+    /// Follow the chain through the log of every workspace, and find what was changed, taken out or cut off.
+    Verify {
+        /// Only this workspace.
+        #[arg(long)]
+        workspace: Option<WorkspaceId>,
+    },
 }
 
 #[derive(Subcommand)]
@@ -107,6 +120,9 @@ async fn run(cli: Cli) -> anyhow::Result<()> {
             let url = config::migrate_database_url(&source()?)?;
             let version = store::schema::migrate(&url).await?;
             print(&format!("the schema is at version {version}"))
+        }
+        Command::Audit(AuditCommand::Verify { workspace }) => {
+            print(&audit::verify(&source()?, workspace).await?)
         }
         Command::RestoreFinish => print(&Admin::connect(&source()?).await?.finish_restore().await?),
         Command::Admin(command) => admin(&Admin::connect(&source()?).await?, command).await,

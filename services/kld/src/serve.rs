@@ -88,6 +88,8 @@ pub async fn serve_table(
     let heartbeat = tokio::spawn(async move { engine.keep_beating().await });
     let engine = app.engine.clone();
     let index = tokio::spawn(async move { engine.keep_index().await });
+    let engine = app.engine.clone();
+    let chain = tokio::spawn(async move { engine.keep_chain().await });
     let metrics_end = CancellationToken::new();
     let metrics_router = metrics_router(&app, metrics);
     let metrics_server = tokio::spawn(run(
@@ -110,6 +112,7 @@ pub async fn serve_table(
     upkeep.abort();
     heartbeat.abort();
     index.abort();
+    chain.abort();
     app.token_uses.write(&app.db).await;
     app.db.close().await;
     tracing::info!("drained");

@@ -6,6 +6,7 @@ use crate::{
     address::{ConfigAddress, ConfigModule},
     facts::Repetition,
     module::Location,
+    source::SourcePath,
     target::Target,
 };
 
@@ -62,4 +63,15 @@ pub struct Import {
     /// Where the object is to be recorded, seen from the root module. A computed key is left out.
     pub to: Target,
     pub at: Location,
+}
+
+/// A module that stands next to its caller, as `terraform init` notes it in its manifest.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LocalModule {
+    /// Call names joined by dots.
+    pub key: String,
+    /// The source as Terraform normalises it: `./x` or `../x`.
+    pub source: String,
+    /// Relative to the root module.
+    pub directory: SourcePath,
 }

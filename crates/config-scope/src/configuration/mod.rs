@@ -1,8 +1,9 @@
 //! A configuration as a whole: what it declares, what depends on what.
 
 mod declarations;
+mod layout;
 
-pub use declarations::{Import, Node, Output, Removed, Variable};
+pub use declarations::{Import, LocalModule, Node, Output, Removed, Variable};
 
 use std::collections::{BTreeMap, BTreeSet};
 

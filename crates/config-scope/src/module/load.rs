@@ -265,7 +265,7 @@ fn read_assignments(directory: &SourcePath, files: &[SourceFile], facts: &mut Mo
 }
 
 /// Terraform's rule for a source that is a path next to the caller.
-fn is_local(source: &str) -> bool {
+pub(crate) fn is_local(source: &str) -> bool {
     [".", ".."].contains(&source)
         || ["./", "../", ".\\", "..\\"]
             .iter()

@@ -6,7 +6,7 @@ mod merge;
 mod parse;
 
 pub use load::LoadError;
-pub(crate) use load::{Loaded, Module, ModuleCall, load};
+pub(crate) use load::{Loaded, Module, ModuleCall, is_local, load};
 pub(crate) use merge::Declared;
 pub use parse::ParseCache;
 

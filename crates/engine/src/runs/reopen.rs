@@ -73,7 +73,19 @@ impl Engine {
         let id = id.ok_or(EngineError::PlanUnknown)?;
         let record = store::find_run(&mut tx, id).await?;
         let record = record.ok_or(EngineError::PlanUnknown)?;
+        let key = format!("{}/{}", id.simple(), asking.key);
+        // It holds its scope already, so it must not wait for it.
+        let was_woken = self.woken_before(&mut tx, &record, &key).await?;
         tx.commit().await?;
+        if was_woken {
+            let mut tx = self.begin(caller).await?;
+            store::lock_run(&mut tx, id).await?;
+            issue(&mut tx, caller, id, credential).await?;
+            tx.commit().await?;
+            return Ok(id);
+        }
+        // Nobody waits for what cannot be woken.
+        sleeps(&record)?;
         let scope: ScopeRequest = serde_json::from_str(&record.scope)
             .map_err(|_| EngineError::DamagedRun("its scope cannot be read"))?;
         let seen = self.seen(caller, &record).await?;

@@ -45,6 +45,28 @@ pub(crate) fn holds_token(arguments: &[OsString]) -> bool {
             .any(|argument| find_token(&argument.to_string_lossy()).is_some())
 }
 
+/// Whether plan or apply is given Terraform's `-state=FILE`, which with two dashes is the name of a
+/// state.
+pub(crate) fn names_state_file(arguments: &[OsString]) -> bool {
+    let is_work = arguments
+        .iter()
+        .skip(1)
+        .any(|argument| ["plan", "apply"].iter().any(|command| argument == command));
+    let is_state_file = |text: &str| {
+        ["-state", "-state-out", "-backup"].iter().any(|flag| {
+            text == *flag
+                || text
+                    .strip_prefix(flag)
+                    .is_some_and(|rest| rest.starts_with('='))
+        })
+    };
+    is_work
+        && arguments
+            .iter()
+            .filter_map(|argument| argument.to_str())
+            .any(is_state_file)
+}
+
 fn is_single_dashed(text: &str, known: &BTreeSet<String>) -> bool {
     let Some(flag) = text.strip_prefix('-') else {
         return false;
@@ -75,6 +97,18 @@ mod tests {
     use clap::CommandFactory as _;
 
     use super::*;
+
+    #[test]
+    fn a_state_file_is_not_taken_for_the_name_of_a_state() {
+        let names = |line: &str| {
+            let arguments: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+            names_state_file(&arguments)
+        };
+        assert!(names("kl plan -state=x.tfstate"));
+        assert!(names("kl apply -state x.tfstate"));
+        assert!(!names("kl plan --state prod"));
+        assert!(!names("kl show -state prod t.a"));
+    }
 
     fn normalised(line: &str) -> String {
         let arguments = line.split(' ').map(OsString::from);

@@ -8,6 +8,7 @@ mod archive;
 pub(crate) mod argv;
 mod state;
 mod tenancy;
+mod work;
 
 use std::path::PathBuf;
 
@@ -22,6 +23,10 @@ pub(crate) use self::state::{
 pub(crate) use self::tenancy::{
     AuditArgs, EnvironmentCommand, EnvironmentCreateArgs, EnvironmentSetArgs, MemberCommand,
     MemberCreateArgs, MemberSetArgs, TokenCommand, TokenCreateArgs, TokenRevokeArgs,
+};
+pub(crate) use self::work::{
+    AbortArgs, ApplyArgs, ApplyCommand, GraphArgs, GraphFormat, PlanArgs, RecoverArgs,
+    RunBeginArgs, RunCommand, RunEndArgs, RunStatusArgs, ScopeArgs, TerraformArgs, WhyArgs,
 };
 use crate::config::address::{environment_id, state_name, workspace_id};
 use crate::config::values::Protocol;
@@ -141,6 +146,19 @@ impl GlobalArgs {
 
 #[derive(Debug, Clone, Subcommand)]
 pub(crate) enum Command {
+    /// Plan what is selected with the real Terraform, on its slice of the state.
+    Plan(PlanArgs),
+    /// Apply what is selected, or a plan; others work on the rest meanwhile.
+    Apply(ApplyArgs),
+    /// Show and take over what was uploaded too late or beyond its scope.
+    Recover(RecoverArgs),
+    /// A run for another tool that runs Terraform: begin, status, end.
+    #[command(subcommand)]
+    Run(RunCommand),
+    /// Show who stands in the way of an address, and for how long.
+    Why(WhyArgs),
+    /// Show what a resource depends on, and what depends on it.
+    Graph(GraphArgs),
     /// Write .kl.toml, print the backend block, test the connection.
     Init(InitArgs),
     /// Show every setting and where it comes from.
@@ -172,8 +190,12 @@ With a state it is `kl state list`: the addresses inside.
 JSON: {\"states\": [`StateSummary` of the API, …]}; with a state as `kl state list`."
     )]
     List(ListArgs),
-    /// Show a state's newest version and who holds it.
-    #[command(after_help = "Example: kl status prod\n\nJSON: `StateStatus` of the API.")]
+    /// Show a state's newest version, who holds it, and what is under way.
+    #[command(after_help = "\
+Example: kl status prod
+
+JSON: `StateStatus` of the API, with \"runs\": [`Run` of the API, …] that are under
+way, the newest first.")]
     Status(StateArgs),
     /// List a state's versions, newest first.
     History(HistoryArgs),
@@ -236,6 +258,7 @@ impl Command {
             Self::Rollback(args) => args.state.argument.clone(),
             Self::Unlock(args) => args.state.argument.clone(),
             Self::Undelete(args) => args.state.argument.clone(),
+            Self::Recover(args) => args.state.argument.clone(),
             _ => None,
         }
     }

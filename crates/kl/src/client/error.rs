@@ -73,7 +73,7 @@ impl ApiError {
         matches!(self.code(), Some(Code::StateNotFound | Code::NotFound))
     }
 
-    fn kind(&self) -> Kind {
+    pub(crate) fn kind(&self) -> Kind {
         let (code, status) = match self {
             Self::Refused { problem, .. } => (Some(problem.code), problem.status),
             Self::Foreign { status } => (None, status.as_u16()),
@@ -82,6 +82,7 @@ impl ApiError {
         };
         match (code, status) {
             (Some(Code::StateLocked | Code::LockIdMismatch), _) | (_, 423) => Kind::Held,
+            (Some(Code::ScopeUnsafe | Code::NativeUnsupported), _) => Kind::Unproven,
             (_, 401 | 403) => Kind::NotAuthorised,
             (_, 502..=504) => Kind::Unreachable,
             _ => Kind::Failed,
@@ -125,6 +126,13 @@ impl ApiError {
             Code::VersionNotFound => "run `kl history` for the versions there are",
             Code::StateLocked | Code::LockIdMismatch => {
                 "wait, or run `kl status` to see who holds it and `kl unlock` to break the lock"
+            }
+            Code::ReservationConflict => {
+                "run `kl status` to see who holds what; `--wait 10m` waits for it"
+            }
+            Code::PlanUnknown | Code::PlanSpent | Code::PlanStale => "run `kl plan` again",
+            Code::LeaseLost | Code::RunEnded => {
+                "what was built is kept: run `kl recover` to see and adopt it"
             }
             Code::EncodingNotJson => "run `kl import snapshot FILE`, which converts it",
             _ => return None,

@@ -6,7 +6,10 @@
 
 mod documents;
 mod error;
+mod kept;
 mod locks;
+mod runs;
+mod state_engine;
 mod states;
 mod tenancy;
 
@@ -102,6 +105,11 @@ impl Call {
     fn json<T: Serialize>(self, value: &T) -> Result<Self, ApiError> {
         let body = serde_json::to_vec(value).map_err(ApiError::Unsendable)?;
         Ok(self.body(body.into()))
+    }
+
+    fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = Some(timeout);
+        self
     }
 }
 

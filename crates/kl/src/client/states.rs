@@ -132,7 +132,7 @@ impl Client {
 /// The largest page the server gives: listing a large state is bound by round trips.
 const MOST_RESOURCES: usize = 1_000;
 
-fn paged(mut url: Url, limit: Option<usize>, cursor: Option<&str>) -> Url {
+pub(super) fn paged(mut url: Url, limit: Option<usize>, cursor: Option<&str>) -> Url {
     if let Some(limit) = limit {
         url.query_pairs_mut()
             .append_pair("limit", &limit.to_string());

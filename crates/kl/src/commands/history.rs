@@ -58,6 +58,7 @@ fn text(versions: &[Version]) -> String {
         "WRITTEN",
         "BY",
         "HOW",
+        "RUN",
         "RESOURCES",
         "BYTES",
     ]);
@@ -70,6 +71,10 @@ fn text(versions: &[Version]) -> String {
             stamp(version.created_at),
             version.created_by.clone(),
             how(version),
+            version
+                .run
+                .as_ref()
+                .map_or_else(|| "-".to_owned(), ToString::to_string),
             resources(version),
             version
                 .size_bytes
@@ -87,7 +92,10 @@ fn how(version: &Version) -> String {
         VersionSource::Import => "import",
         VersionSource::Archive => "archive",
     };
-    let mut text = source.to_owned();
+    let mut text = match &version.command {
+        Some(command) => format!("{source}: {command}"),
+        None => source.to_owned(),
+    };
     if version.forced {
         text.push_str(", forced");
     }

@@ -209,16 +209,10 @@ impl Import<'_> {
     }
 
     fn lock_info(&self) -> LockInfo {
-        let variable = |name| self.context.surroundings.variable(name);
-        let user = variable("USER")
-            .or(variable("USERNAME"))
-            .unwrap_or("unknown");
-        let host = std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
-        let host = host.as_deref().map(str::trim).or(variable("COMPUTERNAME"));
         LockInfo {
             id: uuid::Uuid::new_v4().to_string(),
             operation: "kl import snapshot".to_owned(),
-            who: format!("{user}@{}", host.unwrap_or("unknown")),
+            who: self.context.surroundings.who(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             created: Some(self.context.now),
             ..LockInfo::default()

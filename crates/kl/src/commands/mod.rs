@@ -1,11 +1,13 @@
 //! What each command does: library calls on the client, then one result for the printer.
 
+mod abort;
 mod addresses;
 mod archive;
 mod audit;
 mod completions;
 mod config;
 mod environments;
+mod graph;
 mod history;
 mod import;
 mod init;
@@ -13,8 +15,10 @@ mod list;
 mod members;
 mod pages;
 mod pull;
+mod recover;
 mod reference;
 mod rollback;
+mod runs;
 mod show;
 mod status;
 mod tokens;
@@ -22,11 +26,13 @@ mod undelete;
 mod unlock;
 mod version_ref;
 mod whoami;
+mod why;
+mod work;
 
 use chrono::{DateTime, Utc};
 use protocol::WorkspaceId;
 
-use crate::cli::{Command, ImportCommand, StateCommand};
+use crate::cli::{ApplyCommand, Command, ImportCommand, StateCommand};
 use crate::client::Client;
 use crate::config::{Server, Settings, StateAddress, Surroundings, credential};
 use crate::failure::{Failure, Result};
@@ -111,6 +117,15 @@ pub(crate) fn run_offline(command: &Command, printer: Printer) -> Option<Result<
 /// Runs a command.
 pub(crate) async fn run(command: Command, context: &Context) -> Result<()> {
     match command {
+        Command::Plan(args) => work::plan(args, context).await,
+        Command::Apply(args) => match args.command {
+            Some(ApplyCommand::Abort(args)) => abort::run(args, context).await,
+            None => work::apply(args, context).await,
+        },
+        Command::Recover(args) => recover::run(args, context).await,
+        Command::Run(command) => runs::run(command, context).await,
+        Command::Why(args) => why::run(args, context).await,
+        Command::Graph(args) => graph::run(args, context).await,
         Command::Init(args) => init::run(args, context).await,
         Command::Config => config::run(context),
         Command::Whoami => whoami::run(context).await,

@@ -88,12 +88,15 @@ fn describe(text: &mut String, command: &Command) {
     if command.is_hide_set() || command.get_name() == "help" {
         return;
     }
-    if command.has_subcommands() {
-        for subcommand in command.get_subcommands() {
-            describe(text, subcommand);
-        }
-        return;
+    if !command.is_subcommand_required_set() {
+        describe_alone(text, command);
     }
+    for subcommand in command.get_subcommands() {
+        describe(text, subcommand);
+    }
+}
+
+fn describe_alone(text: &mut String, command: &Command) {
     let path = command.get_bin_name().unwrap_or(command.get_name());
     // Writing to a String cannot fail.
     _ = write!(text, "\n## {path}\n\n");

@@ -1,8 +1,10 @@
 //! `kl status`: a state's newest version, and who holds it.
 
+use protocol::runs::Run;
 use protocol::states::{KeptResult, LockHolder, LockLane, StateLifecycle, StateStatus, Version};
+use serde::Serialize;
 
-use super::Context;
+use super::{Context, why};
 use crate::config::StateAddress;
 use crate::failure::{Failure, Result};
 use crate::output::table::Table;
@@ -11,13 +13,25 @@ use crate::output::time::{ago, span, stamp, when};
 pub(super) async fn run(context: &Context) -> Result<()> {
     let client = context.client()?;
     let state = context.state(&client).await?;
-    let status = client
-        .get_state_status(&state)
-        .await
-        .map_err(|error| unreadable(error.into(), &state))?;
+    let found = client.get_state_status(&state).await;
+    let runs = why::under_way(&client, &state).await?;
+    let status = match found {
+        Ok(status) => Some(status),
+        // A first run may be under way before anything was written.
+        Err(error) if error.is_absent_state() && !runs.is_empty() => None,
+        Err(error) => return Err(unreadable(error.into(), &state)),
+    };
+    let view = View { status, runs };
     context
         .printer
-        .result(&status, || text(&status, &state, context))
+        .result(&view, || text(&view, &state, context))
+}
+
+#[derive(Serialize)]
+struct View {
+    #[serde(flatten)]
+    status: Option<StateStatus>,
+    runs: Vec<Run>,
 }
 
 /// Says which state a request was about.
@@ -25,7 +39,29 @@ pub(super) fn unreadable(failure: Failure, state: &StateAddress) -> Failure {
     failure.context(format!("could not read state `{}`", state.state))
 }
 
-fn text(status: &StateStatus, state: &StateAddress, context: &Context) -> String {
+fn text(view: &View, state: &StateAddress, context: &Context) -> String {
+    let mut text = match &view.status {
+        Some(status) => standing(status, state, context),
+        None => {
+            let mut table = Table::without_headings();
+            table.pair("state", format!("{} in {}", state.state, state.environment));
+            table.pair("version", "none: nothing was written yet");
+            table.finish()
+        }
+    };
+    for run in &view.runs {
+        text.push_str(&why::described(run, context));
+        for unsettled in &run.unsettled {
+            text.push_str(&format!(
+                "  {} is unsettled: {}\n",
+                unsettled.address, unsettled.reason
+            ));
+        }
+    }
+    text
+}
+
+fn standing(status: &StateStatus, state: &StateAddress, context: &Context) -> String {
     let mut table = Table::without_headings();
     table.pair("state", format!("{} in {}", status.name, state.environment));
     if let Some(lifecycle) = unusual(status.lifecycle) {
@@ -42,6 +78,14 @@ fn text(status: &StateStatus, state: &StateAddress, context: &Context) -> String
         table.pair("lock", format!("held by {}, {}", holder.who, doing(holder)));
         table.pair("", lifetime(holder, context));
         table.pair("lock id", &holder.lock_id);
+    }
+    for waiting in &status.waiting {
+        let since = ago((context.now - waiting.since).num_seconds());
+        let about = &waiting.about;
+        table.pair(
+            "waiting",
+            format!("{}, `{}`, since {since}", about.who, about.command),
+        );
     }
     for kept in status.kept.iter().filter(|kept| !kept.settled) {
         table.pair("kept", kept_result(kept, context));

@@ -111,6 +111,11 @@ impl StateAddress {
         ])
     }
 
+    /// `workspace/environment/name`, as requests name it.
+    pub(crate) fn path(&self) -> String {
+        format!("{}/{}/{}", self.workspace, self.environment, self.state)
+    }
+
     /// The URL of a route beneath the state.
     pub(crate) fn route(&self, rest: &[&str]) -> Url {
         let mut url = self.url();

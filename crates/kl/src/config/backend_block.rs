@@ -38,6 +38,79 @@ pub(super) fn read(surroundings: &Surroundings) -> Result<Option<HttpBackend>, S
     Ok(found)
 }
 
+/// Which backend the configuration of a directory has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum BackendKind {
+    Http,
+    None,
+    /// Its type; `cloud` for the block of that name.
+    Other(String),
+}
+
+/// Looks for the block that counts: the last one, override files after plain ones.
+///
+/// # Errors
+/// `FILE:LINE: …` for a file that cannot be read.
+pub(crate) fn kind(directory: &Path) -> Result<BackendKind, String> {
+    let mut kind = BackendKind::None;
+    for name in configuration_files(directory) {
+        let Ok(text) = fs::read_to_string(directory.join(&name)) else {
+            continue;
+        };
+        if !text.contains("backend") && !text.contains("cloud") {
+            continue;
+        }
+        let here = if name.ends_with(".json") {
+            kind_in_json(&text, Path::new(&name))
+        } else {
+            kind_in_hcl(&text, Path::new(&name))
+        }?;
+        kind = here.map_or(kind, BackendKind::of);
+    }
+    Ok(kind)
+}
+
+impl BackendKind {
+    fn of(word: String) -> Self {
+        match word.as_str() {
+            "http" => Self::Http,
+            _ => Self::Other(word),
+        }
+    }
+}
+
+fn kind_in_hcl(text: &str, path: &Path) -> Result<Option<String>, String> {
+    let body = parsed(text, path)?;
+    let blocks = body
+        .get_blocks("terraform")
+        .flat_map(|terraform| terraform.body.blocks());
+    Ok(blocks
+        .filter_map(|block| match block.ident.as_str() {
+            "cloud" => Some("cloud".to_owned()),
+            "backend" => block.labels.first().map(|label| label.as_str().to_owned()),
+            _ => None,
+        })
+        .last())
+}
+
+fn kind_in_json(text: &str, path: &Path) -> Result<Option<String>, String> {
+    let document = json(text, path)?;
+    let Some(terraform) = step(&document, "terraform") else {
+        return Ok(None);
+    };
+    if step(&terraform, "cloud").is_some() {
+        return Ok(Some("cloud".to_owned()));
+    }
+    let backend = step(&terraform, "backend");
+    let word = backend.as_ref().and_then(|backend| match backend {
+        Value::Array(items) => items
+            .iter()
+            .find_map(|item| item.as_object()?.keys().next()),
+        other => other.as_object()?.keys().next(),
+    });
+    Ok(word.cloned())
+}
+
 /// Names of the configuration files in the order in which they count: plain ones by name, then
 /// overrides by name.
 fn configuration_files(directory: &Path) -> Vec<String> {
@@ -59,17 +132,7 @@ fn is_override(name: &str) -> bool {
 }
 
 fn in_hcl(text: &str, path: &Path) -> Result<Option<HttpBackend>, String> {
-    // The parser refuses a byte-order mark, Terraform does not.
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let body: Body = text.parse().map_err(|error: hcl_edit::parser::Error| {
-        let at = error.location();
-        format!(
-            "{}:{}: not readable as HCL: {}",
-            path.display(),
-            at.line(),
-            error.message()
-        )
-    })?;
+    let (text, body) = (unmarked(text), parsed(text, path)?);
     Ok(body
         .get_blocks("terraform")
         .flat_map(|terraform| terraform.body.get_blocks("backend"))
@@ -80,6 +143,38 @@ fn in_hcl(text: &str, path: &Path) -> Result<Option<HttpBackend>, String> {
             password: attribute(backend, "password", text, path)
                 .map(|(password, origin)| (Secret::new(password), origin)),
         }))
+}
+
+/// The parser refuses a byte-order mark, Terraform does not.
+fn unmarked(text: &str) -> &str {
+    text.strip_prefix('\u{feff}').unwrap_or(text)
+}
+
+fn parsed(text: &str, path: &Path) -> Result<Body, String> {
+    unmarked(text)
+        .parse()
+        .map_err(|error: hcl_edit::parser::Error| {
+            let at = error.location();
+            format!(
+                "{}:{}: not readable as HCL: {}",
+                path.display(),
+                at.line(),
+                error.message()
+            )
+        })
+}
+
+fn json(text: &str, path: &Path) -> Result<Value, String> {
+    serde_json::from_str(unmarked(text))
+        .map_err(|error| format!("{}:{}: not readable as JSON", path.display(), error.line()))
+}
+
+/// A member of an object, or of the first object in a list that has it.
+fn step(value: &Value, key: &str) -> Option<Value> {
+    match value {
+        Value::Array(items) => items.iter().find_map(|item| item.get(key)).cloned(),
+        other => other.get(key).cloned(),
+    }
 }
 
 fn attribute(block: &Block, name: &str, text: &str, path: &Path) -> Option<(String, Origin)> {
@@ -97,15 +192,7 @@ fn attribute(block: &Block, name: &str, text: &str, path: &Path) -> Option<(Stri
 
 /// The JSON form: `{"terraform": {"backend": {"http": {…}}}}`, each level also as a list of one.
 fn in_json(text: &str, path: &Path) -> Result<Option<HttpBackend>, String> {
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let document: Value = serde_json::from_str(text)
-        .map_err(|error| format!("{}:{}: not readable as JSON", path.display(), error.line()))?;
-    let step = |value: &Value, key: &str| -> Option<Value> {
-        match value {
-            Value::Array(items) => items.iter().find_map(|item| item.get(key)).cloned(),
-            other => other.get(key).cloned(),
-        }
-    };
+    let document = json(text, path)?;
     let block = ["terraform", "backend", "http"]
         .into_iter()
         .try_fold(document, |value, key| step(&value, key));
@@ -183,6 +270,30 @@ mod tests {
         );
         let note = read_files(&[("main.tf", "terraform {\n backend \"http\" {\n")]).unwrap_err();
         assert!(note.starts_with("main.tf:"), "{note}");
+    }
+
+    #[test]
+    fn the_backend_that_counts_is_the_last_one() {
+        let kind_of = |files: &[(&str, &str)]| {
+            let folder = tempfile::tempdir().unwrap();
+            for (name, text) in files {
+                fs::write(folder.path().join(name), text).unwrap();
+            }
+            kind(folder.path()).unwrap()
+        };
+        let http = ("main.tf", "terraform {\n backend \"http\" {}\n}\n");
+        assert_eq!(kind_of(&[("x.tf", "locals {}")]), BackendKind::None);
+        assert_eq!(kind_of(&[http]), BackendKind::Http);
+        let local = (
+            "z_override.tf.json",
+            r#"{"terraform":{"backend":{"local":{}}}}"#,
+        );
+        assert_eq!(
+            kind_of(&[http, local]),
+            BackendKind::Other("local".to_owned())
+        );
+        let cloud = ("a.tf", "terraform {\n cloud {}\n}\n");
+        assert_eq!(kind_of(&[cloud]), BackendKind::Other("cloud".to_owned()));
     }
 
     #[test]

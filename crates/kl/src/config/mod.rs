@@ -26,6 +26,7 @@ use std::path::{Path, PathBuf};
 use protocol::{EnvironmentId, StateName, WorkspaceId};
 
 pub(crate) use self::address::{Server, StateAddress};
+pub(crate) use self::backend_block::{BackendKind, kind as backend_kind};
 pub(crate) use self::credential::{Credential, CredentialSource};
 pub(crate) use self::origin::{Origin, Sourced};
 pub(crate) use self::resolve::{Asked, resolve};
@@ -58,6 +59,26 @@ impl Surroundings {
             .filter(|value| !value.is_empty())
     }
 
+    /// `user@host`, as others see who holds what.
+    pub(crate) fn who(&self) -> String {
+        let user = self.variable("USER").or(self.variable("USERNAME"));
+        let host = std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
+        let host = host
+            .as_deref()
+            .map(str::trim)
+            .or(self.variable("COMPUTERNAME"));
+        format!(
+            "{}@{}",
+            user.unwrap_or("unknown"),
+            host.unwrap_or("unknown")
+        )
+    }
+
+    /// Terraform's data directory, relative to the working directory unless it is absolute.
+    pub(crate) fn terraform_data_dir(&self) -> &Path {
+        Path::new(self.variable("TF_DATA_DIR").unwrap_or(".terraform"))
+    }
+
     /// A path as people read it: relative where it lies below the working directory.
     pub(crate) fn shown(&self, path: &Path) -> PathBuf {
         path.strip_prefix(&self.directory)
@@ -73,7 +94,7 @@ impl Surroundings {
     }
 
     #[cfg(test)]
-    fn for_test(directory: &Path, variables: &[(&str, &str)]) -> Self {
+    pub(crate) fn for_test(directory: &Path, variables: &[(&str, &str)]) -> Self {
         Self {
             directory: directory.to_owned(),
             variables: variables

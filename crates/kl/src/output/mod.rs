@@ -116,6 +116,48 @@ impl Printer {
         self.stderr(&text);
     }
 
+    /// Whether Terraform's own text on stdout may be coloured.
+    pub(crate) fn colours_stdout(&self) -> bool {
+        let no_colour = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        io::stdout().is_terminal() && !no_colour && !self.json
+    }
+
+    /// A line of a program at work: beside the result where that is JSON.
+    pub(crate) fn progress_line(&self, line: &str) -> Result<()> {
+        match (self.quiet, self.json) {
+            (true, _) => Ok(()),
+            (_, true) => {
+                self.stderr(&format!("{line}\n"));
+                Ok(())
+            }
+            _ => self.bytes(format!("{line}\n").as_bytes()),
+        }
+    }
+
+    /// What another program wrote to its stderr, as it is.
+    pub(crate) fn raw_stderr(&self, text: &str) {
+        self.stderr(text);
+    }
+
+    /// Whether there is a terminal to ask on.
+    pub(crate) fn can_ask(&self) -> bool {
+        io::stdin().is_terminal()
+    }
+
+    /// [`confirm`](Self::confirm) without holding up what runs meanwhile. A question that is
+    /// abandoned leaves a thread behind that ends with the process.
+    pub(crate) async fn ask(&self, question: &str) -> Result<bool> {
+        let (answer, asked) = tokio::sync::oneshot::channel();
+        let (printer, question) = (*self, question.to_owned());
+        std::thread::spawn(move || {
+            // Nobody waits for the answer any more if the work was stopped.
+            _ = answer.send(printer.confirm(&question));
+        });
+        asked
+            .await
+            .unwrap_or_else(|_| Err(Failure::failed("the question was not answered")))
+    }
+
     /// Asks a question on the terminal; `false` for anything but "yes".
     ///
     /// # Errors

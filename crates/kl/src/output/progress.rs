@@ -72,6 +72,11 @@ impl Progress {
         self.0.bar.inc(u64::try_from(bytes).unwrap_or(u64::MAX));
     }
 
+    /// Shows something else that is being waited for.
+    pub(crate) fn say(&self, what: &str) {
+        self.0.bar.set_message(super::plain(what));
+    }
+
     /// Begins again from nothing: the transfer is repeated.
     pub(crate) fn restart(&self) {
         self.0.bar.reset();

@@ -13,6 +13,7 @@ mod harness;
 
 mod imports;
 mod locks;
+mod native;
 mod reading;
 mod rollback;
 mod setup;

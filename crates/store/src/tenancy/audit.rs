@@ -102,6 +102,7 @@ pub async fn record<'a>(
     )
     .execute(&mut **tx)
     .await?;
+    tx.note_entry();
     Ok(())
 }
 

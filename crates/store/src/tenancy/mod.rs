@@ -4,6 +4,7 @@
 //! together. Only look-ups that come before the workspace is known take [`crate::Db`].
 
 pub mod audit;
+pub mod audit_chain;
 pub mod credentials;
 pub mod environments;
 pub mod idempotency;

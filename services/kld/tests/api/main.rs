@@ -7,6 +7,7 @@
     reason = "a test that cannot go on stops where it is"
 )]
 
+mod audit_chain;
 mod harness;
 #[path = "../lane/mod.rs"]
 mod lane;

@@ -269,6 +269,17 @@ impl World {
     }
 }
 
+impl World {
+    /// What a request costs in statements: the least of several, because what the replica does besides only adds to it.
+    async fn cost(&self, route: &Route, place: Place, token: Option<&str>) -> u64 {
+        let mut least = u64::MAX;
+        for _ in 0..6 {
+            least = least.min(self.send(route, place, token).await.statements);
+        }
+        least
+    }
+}
+
 /// Begins a run that only plans, and gives its id.
 async fn begin_plan(app: &TestApp, token: &str, state: &str) -> String {
     let block = "terraform_data.x";
@@ -387,7 +398,10 @@ async fn without_a_login_every_route_says_401() {
                 "{}: {answer:?}",
                 route.name
             );
-            assert_eq!(answer.statements, 0, "{}: {answer:?}", route.name);
+            if answer.statements != 0 {
+                let cost = world.cost(&route, place, None).await;
+                assert_eq!(cost, 0, "{}: {answer:?}", route.name);
+            }
             answers.push((answer.headers, answer.body));
         }
         assert!(
@@ -417,11 +431,10 @@ async fn absent_and_foreign_are_the_same_answer_at_the_same_cost() {
             assert_eq!(absent.status, foreign.status, "{context}");
             assert_eq!(absent.headers, foreign.headers, "{context}");
             assert_eq!(absent.body, foreign.body, "{context}");
-            // A heartbeat may have fallen into one of the two.
             if absent.statements != foreign.statements {
-                let absent = world.send(&route, Place::Nowhere, Some(token)).await;
-                let foreign = world.send(&route, Place::OtherWorkspace, Some(token)).await;
-                assert_eq!(absent.statements, foreign.statements, "{context}");
+                let absent = world.cost(&route, Place::Nowhere, Some(token)).await;
+                let foreign = world.cost(&route, Place::OtherWorkspace, Some(token)).await;
+                assert_eq!(absent, foreign, "{context}");
             }
         }
     }

@@ -5,6 +5,7 @@
 
 mod cost;
 mod narrator;
+mod native;
 mod story;
 
 use std::num::NonZeroU8;
@@ -22,7 +23,8 @@ use narrator::Narrator;
 /// Show what Kilolock does, on a throw-away stack of two replicas, with the terraform on your path.
 ///
 /// Plain terraform at work, a second terraform told who holds the lock, a crashed one cleaned up after, the history
-/// byte for byte, and what one changed resource costs in a 50 MB state next to Terraform's own `pg` backend.
+/// byte for byte; then the native lane: eight teams applying at once, a failing apply, a dead runner, saved plans, a
+/// scope that cannot be proven; and what one changed resource costs in a 50 MB state next to Terraform's own `pg` backend.
 #[derive(Args, Debug)]
 pub(crate) struct DemoArgs {
     /// Build optimised first, for figures that mean something.
@@ -48,6 +50,7 @@ pub(crate) async fn run(args: &DemoArgs) -> Result<u8> {
 
     let mut narrator = Narrator::default();
     story::tell(&mut narrator, &terraform, &stack, &kl).await?;
+    native::tell(&mut narrator, &terraform, &stack, &kl).await?;
     if !args.quick {
         cost::compare(&mut narrator, &terraform, &stack, &workspace).await?;
     }

@@ -1,0 +1,92 @@
+//! Chaining audit logs in the background: each entry some time after its commit.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use protocol::WorkspaceId;
+use store::tenancy::{audit_chain, workspaces};
+use tokio::sync::broadcast::error::{RecvError, TryRecvError};
+
+use crate::Engine;
+
+/// How long entries gather before they are chained.
+const GATHER: Duration = Duration::from_secs(1);
+/// How often every workspace is looked at: what another replica wrote before it died is nobody's else.
+const SWEEP: Duration = Duration::from_secs(600);
+/// How many entries are chained in one transaction.
+const AT_ONCE: i64 = 500;
+/// How many workspaces are listed at a time.
+const PAGE: u32 = 100;
+
+impl Engine {
+    /// Chains what is written into audit logs, until dropped. Replicas do it side by side: a workspace is chained by one of
+    /// them at a time.
+    pub async fn keep_chain(&self) {
+        let mut audited = self.db.audited();
+        let mut all = true;
+        loop {
+            if all {
+                self.chain_all().await;
+            }
+            let mut pending = HashSet::new();
+            all = match tokio::time::timeout(SWEEP, audited.recv()).await {
+                Ok(Ok(workspace)) => {
+                    pending.insert(workspace);
+                    false
+                }
+                Err(_) | Ok(Err(RecvError::Lagged(_))) => true,
+                Ok(Err(RecvError::Closed)) => return,
+            };
+            tokio::time::sleep(GATHER).await;
+            loop {
+                match audited.try_recv() {
+                    Ok(workspace) => _ = pending.insert(workspace),
+                    Err(TryRecvError::Lagged(_)) => all = true,
+                    Err(TryRecvError::Empty | TryRecvError::Closed) => break,
+                }
+            }
+            for workspace in &pending {
+                self.chain(workspace).await;
+            }
+        }
+    }
+
+    async fn chain_all(&self) {
+        let mut after: Option<WorkspaceId> = None;
+        loop {
+            let last = after.as_ref().map(WorkspaceId::as_str);
+            let page = workspaces::list_workspaces(&self.db, last, PAGE).await;
+            let Ok(page) = page else {
+                // The database is away; the next sweep finds it again.
+                return;
+            };
+            for workspace in &page {
+                self.chain(&workspace.id).await;
+            }
+            match page.into_iter().last() {
+                Some(workspace) => after = Some(workspace.id),
+                None => return,
+            }
+        }
+    }
+
+    async fn chain(&self, workspace: &WorkspaceId) {
+        loop {
+            match self.chain_some(workspace).await {
+                Ok(chained) if chained < AT_ONCE.unsigned_abs() => return,
+                Ok(_) => {}
+                Err(error) => {
+                    tracing::info!(%error, workspace.id = %workspace, "audit entries were not chained yet");
+                    return;
+                }
+            }
+        }
+    }
+
+    async fn chain_some(&self, workspace: &WorkspaceId) -> store::Result<u64> {
+        let mut tx = self.db.begin(workspace).await?;
+        let chained = audit_chain::chain_entries(&mut tx, AT_ONCE).await?;
+        tx.commit().await?;
+        Ok(chained)
+    }
+}
