@@ -155,6 +155,10 @@ pub enum EngineError {
     Opaque(String),
     #[error("`{field}`: {text:?} is not what belongs there")]
     BadScope { field: String, text: String },
+    #[error("something stands at {0} already")]
+    AddressTaken(String),
+    #[error("the value at {0} is not the one that was to be replaced")]
+    ValueDiffers(String),
     #[error("the target is the current version")]
     AlreadyCurrent,
     #[error("another state bears this name")]
@@ -163,6 +167,11 @@ pub enum EngineError {
     Damaged { seq: i64, what: &'static str },
     #[error("the workspace has sealed documents and no data key")]
     NoDataKey,
+    /// A refusal that is told as it is, with its code.
+    #[error("{1}")]
+    Rejected(protocol::Code, String),
+    #[error("the object store is away")]
+    Blob(#[from] blob::BlobError),
     #[error(transparent)]
     Store(#[from] store::Error),
     #[error(transparent)]

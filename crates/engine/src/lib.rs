@@ -5,6 +5,7 @@
 //! must be decided together; and does everything that costs time in proportion to a document outside of
 //! it. What is pure (comparison, judgement) stands in functions without I/O.
 
+pub mod archive;
 mod audit;
 mod audit_chain;
 mod browse;
@@ -18,6 +19,7 @@ mod keys;
 mod lifecycle;
 mod lock;
 mod native;
+mod operations;
 mod queue;
 mod read;
 mod reservations;
@@ -25,6 +27,7 @@ mod rollback;
 mod runs;
 mod scope;
 mod slice;
+mod tags;
 mod tries;
 mod write;
 
@@ -41,12 +44,19 @@ pub use error::{Busy, Conflict, EngineError, HeadFacts, Holder};
 pub use graphs::{Provenance, StateGraph};
 pub use lock::{UnlockTarget, Unlocked};
 pub use native::{Inventory, Resolved, SliceObject, SliceObjects, Surroundings};
+pub use operations::{
+    Asked, Change, ChangeKind, Operated, Operation, Preview, Value, Verb, Wanted,
+};
 pub use read::{DocumentBody, ReadDocument};
 pub use rollback::RolledBack;
-pub use runs::{RunCredential, Uploaded};
+pub use runs::{
+    Beginner, RunCredential, SelectedCommit, SelectedOutputs, SelectedVersion, UnscopedRun,
+    Uploaded,
+};
 pub use scope::Expanded;
 pub use slice::{RenderedSlice, SliceSpec, render_slice};
 pub use store::{Source, VersionRef};
+pub use tags::is_tag;
 pub use write::{WriteLock, WriteReport, Written};
 
 use crate::documents::Documents;

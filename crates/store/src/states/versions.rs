@@ -141,28 +141,28 @@ pub struct NewVersion<'a> {
 }
 
 /// One row as every query of this module selects it.
-struct VersionRow {
-    seq: i64,
-    id: Uuid,
-    serial: Option<String>,
-    lineage: Option<String>,
-    terraform_version: Option<String>,
-    source: String,
-    created_at: DateTime<Utc>,
-    created_by: String,
-    forced: bool,
-    unlocked: bool,
-    form: String,
-    opaque_reason: Option<String>,
-    header: Option<Vec<u8>>,
-    rows_digest: Vec<u8>,
-    sha256: Option<Vec<u8>>,
-    byte_size: Option<i64>,
-    instance_count: i64,
-    previous_instance_count: Option<i64>,
-    rows_changed: i64,
-    run_id: Option<Uuid>,
-    command: Option<String>,
+pub(super) struct VersionRow {
+    pub(super) seq: i64,
+    pub(super) id: Uuid,
+    pub(super) serial: Option<String>,
+    pub(super) lineage: Option<String>,
+    pub(super) terraform_version: Option<String>,
+    pub(super) source: String,
+    pub(super) created_at: DateTime<Utc>,
+    pub(super) created_by: String,
+    pub(super) forced: bool,
+    pub(super) unlocked: bool,
+    pub(super) form: String,
+    pub(super) opaque_reason: Option<String>,
+    pub(super) header: Option<Vec<u8>>,
+    pub(super) rows_digest: Vec<u8>,
+    pub(super) sha256: Option<Vec<u8>>,
+    pub(super) byte_size: Option<i64>,
+    pub(super) instance_count: i64,
+    pub(super) previous_instance_count: Option<i64>,
+    pub(super) rows_changed: i64,
+    pub(super) run_id: Option<Uuid>,
+    pub(super) command: Option<String>,
 }
 
 impl TryFrom<VersionRow> for Version {
@@ -493,4 +493,27 @@ pub async fn was_written_under(
     .fetch_one(&mut **tx)
     .await?;
     Ok(written)
+}
+
+/// The newest version with this serial.
+pub async fn find_seq_of_serial(
+    tx: &mut WorkspaceTx,
+    state_id: Uuid,
+    serial: u64,
+) -> Result<Option<i64>, Error> {
+    let seq = sqlx::query_scalar!(
+        r#"
+            SELECT seq
+            FROM state_versions
+            WHERE workspace_id = $1 AND state_id = $2 AND serial = $3::text::numeric
+            ORDER BY seq DESC
+            LIMIT 1
+        "#,
+        tx.workspace().as_str(),
+        state_id,
+        serial.to_string(),
+    )
+    .fetch_optional(&mut **tx)
+    .await?;
+    Ok(seq)
 }

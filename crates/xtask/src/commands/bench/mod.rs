@@ -5,6 +5,7 @@
 //! Figures that need the same preparation are a group: one module, one list of names, one function. Each group runs on
 //! a stack of its own, so that no figure depends on what ran before it.
 
+mod archive;
 mod client;
 mod corpus;
 mod delta;
@@ -14,6 +15,7 @@ mod instance;
 mod locks;
 mod memory;
 mod report;
+mod slice;
 mod small;
 mod snapshot;
 mod split;
@@ -74,13 +76,15 @@ enum Group {
     Disk,
     Instance,
     Delta,
+    Slice,
     Memory,
     Locks,
     Small,
+    Archive,
 }
 
 impl Group {
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 11] = [
         Self::Corpus,
         Self::Split,
         Self::Small,
@@ -89,7 +93,9 @@ impl Group {
         Self::Locks,
         Self::Instance,
         Self::Delta,
+        Self::Slice,
         Self::Disk,
+        Self::Archive,
     ];
 
     fn names(self) -> &'static [&'static str] {
@@ -100,9 +106,11 @@ impl Group {
             Self::Disk => disk::NAMES,
             Self::Instance => instance::NAMES,
             Self::Delta => delta::NAMES,
+            Self::Slice => slice::NAMES,
             Self::Memory => memory::NAMES,
             Self::Locks => locks::NAMES,
             Self::Small => small::NAMES,
+            Self::Archive => archive::NAMES,
         }
     }
 
@@ -114,9 +122,11 @@ impl Group {
             Self::Disk => disk::measure(bench, report).await,
             Self::Instance => instance::measure(bench, report).await,
             Self::Delta => delta::measure(bench, report).await,
+            Self::Slice => slice::measure(bench, report).await,
             Self::Memory => memory::measure(bench, report).await,
             Self::Locks => locks::measure(bench, report).await,
             Self::Small => small::measure(bench, report).await,
+            Self::Archive => archive::measure(bench, report).await,
         }
     }
 }
@@ -160,7 +170,8 @@ async fn run_optimised(workspace: &Workspace, filter: Option<&str>) -> Result<u8
     let mut build = workspace.cargo();
     build
         .args(["build", "--quiet", "--release", "--workspace"])
-        .args(["--bin", "kld", "--bin", "kl", "--bin", "xtask"]);
+        .args(["--bin", "kld", "--bin", "kl", "--bin", "xtask"])
+        .args(["--bin", "archive-worker"]);
     foreground::run_checked(build).await?;
     let mut bench = Command::new(workspace.bin_dir(Profile::Release).join("xtask"));
     bench.arg("bench").args(filter);
