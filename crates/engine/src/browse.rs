@@ -1,6 +1,7 @@
 //! What a state holds and how it came to: lists, single instances, outputs, the history.
 
 use protocol::StateName;
+use protocol::runs::Unsettled;
 use protocol::states::WaitingClient;
 use store::{
     Form, KeptRecord, OutputRow, ResourceRow, SealedKind, SealedPlace, StateRecord, Version,
@@ -9,7 +10,7 @@ use store::{
 use uuid::Uuid;
 
 use crate::lock::{holder, same_spelling};
-use crate::{Caller, Engine, EngineError, Holder, audit};
+use crate::{Caller, Engine, EngineError, Holder, audit, runs};
 
 /// A state, its head, who holds it, and what is kept of late writes.
 #[derive(Debug, Clone)]
@@ -19,6 +20,7 @@ pub struct Status {
     pub version_count: i64,
     pub holders: Vec<Holder>,
     pub kept: Vec<KeptRecord>,
+    pub unsettled: Vec<Unsettled>,
     /// Who waits for a part of it, in their order.
     pub waiting: Vec<WaitingClient>,
 }
@@ -56,6 +58,7 @@ impl Engine {
             .map(holder)
             .collect();
         let kept = store::list_kept(&mut tx, state.id).await?;
+        let unsettled = store::list_unsettled(&mut tx, state.id).await?;
         let version_count = store::count_versions(&mut tx, state.id).await?;
         tx.commit().await?;
         let waiting = self.waiting_clients(caller, &state).await;
@@ -66,6 +69,7 @@ impl Engine {
             version_count,
             holders,
             kept,
+            unsettled: unsettled.iter().map(runs::mark).collect(),
         })
     }
 

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
+use crate::runs::Unsettled;
 use crate::{PrincipalId, ReservationId, RunId, StateId, StateName, VersionId};
 
 /// Whether a state may be read and written.
@@ -88,6 +89,9 @@ pub struct StateStatus {
     /// Documents that were written too late, and kept instead of lost; newest first.
     #[serde(default)]
     pub kept: Vec<KeptResult>,
+    /// Addresses whose record may differ from the real infrastructure.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unsettled: Vec<Unsettled>,
 }
 
 /// A document whose lock had ended when it was written. It may describe real infrastructure that the state does not.
@@ -97,6 +101,9 @@ pub struct KeptResult {
     pub id: uuid::Uuid,
     /// The lock under which it was written.
     pub lock_id: String,
+    /// The run that it was uploaded to; absent for a write of plain Terraform.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<RunId>,
     /// The version that its writer started from.
     pub base_seq: i64,
     /// Its size in bytes.

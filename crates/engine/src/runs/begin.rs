@@ -208,7 +208,9 @@ impl Engine {
         let state = store::find_or_create_state(&mut tx, caller.environment(), name).await?;
         same_spelling(&state, name)?;
         if let Some(known) = begun_before(&mut tx, caller, &state, asking.key).await? {
-            issue(&mut tx, caller, known.id, credential).await?;
+            if known.status == "running" {
+                issue(&mut tx, caller, known.id, credential).await?;
+            }
             tx.commit().await?;
             return Ok((known.id, false));
         }

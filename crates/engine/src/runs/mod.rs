@@ -25,6 +25,7 @@ pub(crate) use begin::{Asking, json};
 pub use selected::{SelectedCommit, SelectedOutputs, SelectedVersion};
 pub use unscoped::{Beginner, UnscopedRun};
 pub use upload::Uploaded;
+pub(crate) use view::mark;
 
 use auth::Action;
 use protocol::scope::ScopeContract;

@@ -83,7 +83,7 @@ pub(super) async fn view(tx: &mut WorkspaceTx, record: &RunRecord) -> Result<Run
     })
 }
 
-pub(super) fn mark(mark: &UnsettledMark) -> Unsettled {
+pub(crate) fn mark(mark: &UnsettledMark) -> Unsettled {
     Unsettled {
         address: mark.path.to_string(),
         run: mark.run_id.map(RunId::from_uuid),

@@ -98,6 +98,7 @@ pub async fn keep_upload(
 pub struct KeptRecord {
     pub id: Uuid,
     pub lock_id: String,
+    pub run_id: Option<Uuid>,
     pub base_seq: i64,
     pub byte_size: i64,
     pub kept_at: DateTime<Utc>,
@@ -110,7 +111,7 @@ pub async fn list_kept(tx: &mut WorkspaceTx, state_id: Uuid) -> Result<Vec<KeptR
     let rows = sqlx::query_as!(
         KeptRecord,
         r#"
-            SELECT k.id, r.idem_key AS lock_id, k.base_seq, k.byte_size, k.kept_at, k.kept_by, k.settled_at
+            SELECT k.id, coalesce(k.lock_id, r.idem_key) AS "lock_id!", r.run_id, k.base_seq, k.byte_size, k.kept_at, k.kept_by, k.settled_at
             FROM kept_results k
             JOIN reservations r ON r.workspace_id = k.workspace_id AND r.id = k.reservation_id
             WHERE k.workspace_id = $1 AND k.state_id = $2

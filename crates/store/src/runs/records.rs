@@ -264,7 +264,10 @@ pub async fn list_run_versions(
             SELECT v.seq, v.id, v.serial::text AS "serial!",
                    ARRAY(
                        SELECT i.address FROM instances i
-                       WHERE i.workspace_id = $1 AND i.state_id = $2 AND i.born_seq = v.seq
+                       WHERE i.workspace_id = $1 AND i.state_id = $2 AND i.born_seq = v.seq AND i.born_seq > 1
+                       UNION
+                       SELECT i.address FROM instances i
+                       WHERE i.workspace_id = $1 AND i.state_id = $2 AND i.born_seq = 1 AND v.seq = 1
                        UNION
                        SELECT i.address FROM instances i
                        WHERE i.workspace_id = $1 AND i.state_id = $2 AND i.dies_seq = v.seq

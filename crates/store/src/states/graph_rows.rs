@@ -51,20 +51,30 @@ pub async fn each_graph_row<E: From<Error>>(
     Ok(())
 }
 
-/// Rows that version `to` has and `from` had not.
+/// Rows that version `to` has and `from` had not. Before the first version there was nothing, so from there these are all.
 pub async fn rows_born_between(
     tx: &mut WorkspaceTx,
     state_id: Uuid,
     from: i64,
     to: i64,
 ) -> Result<Vec<GraphRow>, Error> {
+    if from < 1 {
+        let mut rows = Vec::new();
+        each_graph_row(tx, state_id, to, |row| {
+            rows.push(row);
+            Ok::<_, Error>(())
+        })
+        .await?;
+        return Ok(rows);
+    }
     let workspace = tx.workspace().clone();
+    // The index on births is asked for by its own words: it leaves out those of the first version.
     let rows = sqlx::query_as!(
         GraphRow,
         r#"
             SELECT address, kind, deposed, config_address, dependencies, born_seq
             FROM instances
-            WHERE workspace_id = $1 AND state_id = $2 AND born_seq > $3 AND born_seq <= $4
+            WHERE workspace_id = $1 AND state_id = $2 AND born_seq > 1 AND born_seq > $3 AND born_seq <= $4
               AND (dies_seq IS NULL OR dies_seq > $4)
         "#,
         workspace.as_str(),

@@ -34,7 +34,11 @@ impl Stage {
     }
 
     pub(crate) async fn start_with(setup: Setup) -> Self {
-        let app = TestApp::start_with(TestDatabase::create().await, setup).await;
+        Self::on(TestApp::start_with(TestDatabase::create().await, setup).await).await
+    }
+
+    /// On a deployment that is there already.
+    pub(crate) async fn on(app: TestApp) -> Self {
         let (workspace, environment, admin) = {
             let workspace = app.workspace("acme").await;
             let environment = workspace.environment("prod").await;

@@ -2,6 +2,7 @@
 
 mod begin;
 mod commits;
+mod faults;
 mod leases;
 mod plans;
 mod queue;

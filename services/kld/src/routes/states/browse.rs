@@ -7,10 +7,10 @@ use axum::Json;
 use axum::extract::{Query, State};
 use engine::{EngineError, VersionRef};
 use protocol::Code;
-use protocol::StateId;
 use protocol::states::{
     KeptResult, Output, Outputs, ResourceDetail, ResourcePage, StatePage, StateStatus,
 };
+use protocol::{RunId, StateId};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use tfstate::Address;
@@ -118,6 +118,7 @@ pub(super) async fn get_status(
             .map(|kept| KeptResult {
                 id: kept.id,
                 lock_id: kept.lock_id,
+                run: kept.run_id.map(RunId::from_uuid),
                 base_seq: kept.base_seq,
                 size_bytes: kept.byte_size,
                 kept_at: kept.kept_at,
@@ -125,6 +126,7 @@ pub(super) async fn get_status(
                 settled: kept.settled_at.is_some(),
             })
             .collect(),
+        unsettled: status.unsettled,
     }))
 }
 
