@@ -155,6 +155,10 @@ pub enum EngineError {
     Opaque(String),
     #[error("`{field}`: {text:?} is not what belongs there")]
     BadScope { field: String, text: String },
+    #[error("something stands at {0} already")]
+    AddressTaken(String),
+    #[error("the value at {0} is not the one that was to be replaced")]
+    ValueDiffers(String),
     #[error("the target is the current version")]
     AlreadyCurrent,
     #[error("another state bears this name")]

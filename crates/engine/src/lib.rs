@@ -18,6 +18,7 @@ mod keys;
 mod lifecycle;
 mod lock;
 mod native;
+mod operations;
 mod queue;
 mod read;
 mod reservations;
@@ -41,9 +42,15 @@ pub use error::{Busy, Conflict, EngineError, HeadFacts, Holder};
 pub use graphs::{Provenance, StateGraph};
 pub use lock::{UnlockTarget, Unlocked};
 pub use native::{Inventory, Resolved, SliceObject, SliceObjects, Surroundings};
+pub use operations::{
+    Asked, Change, ChangeKind, Operated, Operation, Preview, Value, Verb, Wanted,
+};
 pub use read::{DocumentBody, ReadDocument};
 pub use rollback::RolledBack;
-pub use runs::{RunCredential, Uploaded};
+pub use runs::{
+    Beginner, RunCredential, SelectedCommit, SelectedOutputs, SelectedVersion, UnscopedRun,
+    Uploaded,
+};
 pub use scope::Expanded;
 pub use slice::{RenderedSlice, SliceSpec, render_slice};
 pub use store::{Source, VersionRef};

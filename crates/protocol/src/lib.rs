@@ -10,6 +10,7 @@ pub mod code;
 pub mod ids;
 pub mod lock_info;
 pub mod name;
+pub mod operations;
 pub mod page;
 pub mod problem;
 pub mod role;

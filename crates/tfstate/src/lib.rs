@@ -17,6 +17,7 @@ mod members;
 mod ord;
 mod refusal;
 mod render;
+mod rewrite;
 mod serial;
 mod sink;
 
@@ -31,4 +32,8 @@ pub use members::{InstanceMembers, instance_members, string_array};
 pub use ord::{OrdError, OrdKey, Place};
 pub use refusal::{ByteOrder, Refusal};
 pub use render::{MissingPart, Renderer};
+pub use rewrite::{
+    Step, block_at, body_with_attribute, body_with_dependencies, body_with_key, says_the_same,
+    value_at,
+};
 pub use serial::with_serial;

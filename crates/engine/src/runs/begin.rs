@@ -38,18 +38,18 @@ pub struct RunCredential {
 }
 
 /// Who asks for a scope, as others see it, and how.
-pub(super) struct Asking<'a> {
-    pub(super) key: &'a str,
-    pub(super) command: &'a str,
-    pub(super) who: &'a str,
-    pub(super) lease_seconds: i64,
+pub(crate) struct Asking<'a> {
+    pub(crate) key: &'a str,
+    pub(crate) command: &'a str,
+    pub(crate) who: &'a str,
+    pub(crate) lease_seconds: i64,
     /// Its place in the queue from an earlier try.
     pub(super) ticket: Option<&'a str>,
     pub(super) patience: Patience,
 }
 
 impl<'a> Asking<'a> {
-    pub(super) fn new(
+    pub(crate) fn new(
         key: &'a str,
         command: &'a str,
         who: &'a str,
@@ -99,7 +99,7 @@ impl<'a> Asking<'a> {
     }
 
     /// What plain Terraform is shown of the run.
-    pub(super) fn lock_info(&self, run: Uuid) -> LockInfo {
+    pub(crate) fn lock_info(&self, run: Uuid) -> LockInfo {
         LockInfo {
             id: RunId::from_uuid(run).to_string(),
             operation: self.command.to_owned(),
@@ -356,7 +356,7 @@ impl Engine {
     }
 }
 
-async fn begun_before(
+pub(super) async fn begun_before(
     tx: &mut WorkspaceTx,
     caller: &Caller,
     state: &State,
@@ -402,6 +402,6 @@ pub(super) fn proven(expanded: &Expanded) -> Result<(), EngineError> {
     Ok(())
 }
 
-pub(super) fn json(value: &impl serde::Serialize) -> Result<String, EngineError> {
+pub(crate) fn json(value: &impl serde::Serialize) -> Result<String, EngineError> {
     serde_json::to_string(value).map_err(|_| EngineError::DamagedRun("it cannot be written down"))
 }

@@ -12,13 +12,18 @@ mod keep;
 mod look;
 mod recover;
 mod reopen;
+mod selected;
 mod settle;
 mod standing;
 mod threeway;
+mod unscoped;
 mod upload;
 mod view;
 
 pub use begin::RunCredential;
+pub(crate) use begin::{Asking, json};
+pub use selected::{SelectedCommit, SelectedOutputs, SelectedVersion};
+pub use unscoped::{Beginner, UnscopedRun};
 pub use upload::Uploaded;
 
 use auth::Action;

@@ -34,7 +34,8 @@ pub fn dependents(
     found.into_iter().map(str::to_owned).collect()
 }
 
-fn nodes_of(graph: &RealizedGraph, target: &Target) -> Vec<NodeId> {
+/// The blocks that a target means, keys aside.
+pub(super) fn nodes_of(graph: &RealizedGraph, target: &Target) -> Vec<NodeId> {
     match target.block() {
         Some(block) => graph.find_node(block.as_str()).into_iter().collect(),
         None => graph

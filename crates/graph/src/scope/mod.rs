@@ -12,6 +12,7 @@ mod contract;
 mod dependents;
 mod drawn;
 mod expand;
+mod meant;
 mod moves;
 mod outputs;
 mod request;
@@ -24,6 +25,7 @@ mod widen;
 pub use contract::{Diagnostics, ScopeContract};
 pub use dependents::dependents;
 pub use expand::{expand, orphans};
+pub use meant::addresses_of;
 pub use moves::Move;
 pub use outputs::{OutputBeyond, ScopeOutputs};
 pub use request::{

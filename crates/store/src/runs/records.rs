@@ -429,3 +429,22 @@ pub async fn reopen_run(tx: &mut WorkspaceTx, id: Uuid, new: &Reopening<'_>) -> 
     .await?;
     Ok(())
 }
+
+/// Notes which reservation a run has now, and on which version it was granted. The caller holds the run.
+pub async fn set_run_reservation(
+    tx: &mut WorkspaceTx,
+    id: Uuid,
+    reservation_id: Option<Uuid>,
+    base_seq: i64,
+) -> Result<(), Error> {
+    sqlx::query!(
+        "UPDATE runs SET reservation_id = $3, base_seq = $4 WHERE workspace_id = $1 AND id = $2",
+        tx.workspace().as_str(),
+        id,
+        reservation_id,
+        base_seq,
+    )
+    .execute(&mut **tx)
+    .await?;
+    Ok(())
+}

@@ -36,6 +36,6 @@ pub use slices::{SliceRow, outputs_named, rows_in_ranges, serials_of};
 pub use sources::{RecordedSource, list_sources, record_sources, sources_in_files};
 pub use versions::{
     Form, Head, HeadRef, NewVersion, Source, Version, VersionRef, count_versions, find_head,
-    find_head_at_once, find_version, insert_version, list_versions, set_document_digest,
-    was_written_under,
+    find_head_at_once, find_seq_of_serial, find_version, insert_version, list_versions,
+    set_document_digest, was_written_under,
 };

@@ -494,3 +494,26 @@ pub async fn was_written_under(
     .await?;
     Ok(written)
 }
+
+/// The newest version with this serial.
+pub async fn find_seq_of_serial(
+    tx: &mut WorkspaceTx,
+    state_id: Uuid,
+    serial: u64,
+) -> Result<Option<i64>, Error> {
+    let seq = sqlx::query_scalar!(
+        r#"
+            SELECT seq
+            FROM state_versions
+            WHERE workspace_id = $1 AND state_id = $2 AND serial = $3::text::numeric
+            ORDER BY seq DESC
+            LIMIT 1
+        "#,
+        tx.workspace().as_str(),
+        state_id,
+        serial.to_string(),
+    )
+    .fetch_optional(&mut **tx)
+    .await?;
+    Ok(seq)
+}

@@ -11,8 +11,8 @@ use crate::{Digest, instance_digest, output_digest};
 /// Nesting level of the first line of each piece in a document.
 const PART_DEPTH: usize = 1;
 const OUTPUT_DEPTH: usize = 2;
-const BLOCK_DEPTH: usize = 2;
-const INSTANCE_DEPTH: usize = 4;
+pub(crate) const BLOCK_DEPTH: usize = 2;
+pub(crate) const INSTANCE_DEPTH: usize = 4;
 
 /// A piece whose rendered form would be longer than this many times itself stays as posted, and
 /// so do all once the document has grown by [`ROOM`] of its size: indentation grows with the

@@ -15,6 +15,7 @@ mod resources;
 use std::borrow::Cow;
 use std::sync::Arc;
 
+pub(crate) use canonical::{BLOCK_DEPTH, INSTANCE_DEPTH};
 pub use read::parse;
 
 use crate::address::{Address, Key, Mode, ModulePath};

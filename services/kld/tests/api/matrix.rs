@@ -14,7 +14,8 @@ use store::testing::{TestDatabase, Wire};
 use crate::harness::{Setup, TestApp};
 
 /// For each route, the roles that may. `any` is every role, also one that is held in a single environment; `operator` is
-/// an operator and nobody else; `everybody` needs only a login; `public` not even that.
+/// an operator and nobody else; `everybody` needs only a login; `public` not even that. `nobody`
+/// is for what only the one who began a run may do, whatever the role: here that is somebody else.
 const EXPECTED: &[(&str, &str)] = &[
     ("get_health", "public"),
     ("get_readiness", "public"),
@@ -55,6 +56,24 @@ const EXPECTED: &[(&str, &str)] = &[
     ("get_inventory", "viewer reader writer maintainer admin"),
     ("expand_scope", "viewer reader writer maintainer admin"),
     ("read_slice", "reader writer maintainer admin"),
+    ("preview_remove", "reader writer maintainer admin"),
+    ("apply_remove", "writer maintainer admin"),
+    ("preview_move", "reader writer maintainer admin"),
+    ("apply_move", "writer maintainer admin"),
+    ("preview_restore", "reader writer maintainer admin"),
+    ("apply_restore", "writer maintainer admin"),
+    ("preview_patch", "reader writer maintainer admin"),
+    ("apply_patch", "writer maintainer admin"),
+    ("begin_apply_run", "writer maintainer admin"),
+    ("get_apply_run", "viewer reader writer maintainer admin"),
+    ("finish_apply_run", "reader writer maintainer admin"),
+    ("abort_apply_run", "maintainer admin"),
+    ("acquire_reservations", "writer maintainer admin"),
+    ("renew_reservations", "nobody"),
+    ("release_reservations", "nobody"),
+    ("acquire_native_lock", "writer maintainer admin"),
+    ("release_native_lock", "writer maintainer admin"),
+    ("commit_state", "writer maintainer admin"),
     ("get_graph", "viewer reader writer maintainer admin"),
     ("list_resources", "viewer reader writer maintainer admin"),
     ("get_resource", "viewer reader writer maintainer admin"),

@@ -77,11 +77,17 @@ impl Twin<'_> {
     }
 
     /// The body of a request about a state: one that asks for things of this twin.
-    fn named_body(&self, state: &str, rng: &mut StdRng) -> String {
+    fn named_body(&self, route: &Route, state: &str, rng: &mut StdRng) -> String {
         let (m, key) = (self.marker, rng.random_range(0..50));
         let address = format!("module.{m}.terraform_data.{m}[\"{m}{key}\"]");
+        let to = match route.name {
+            "preview_move" | "apply_move" => format!("terraform_data.{m}[\"{m}\"]"),
+            _ => "@1".to_owned(),
+        };
         json!({
             "state": state, "files": [format!("{m}.tf")], "addresses": [address], "write": [format!("module.{m}")],
+            "address": address, "to": to, "actor": m,
+            "values": [{ "path": ["id"], "old": m, "new": format!("{m}{key}") }],
         })
         .to_string()
     }
@@ -223,7 +229,7 @@ async fn nothing_of_one_workspace_shows_in_another() {
             STATES.choose(&mut rng).unwrap()
         );
         if route.scope() == Scope::Named {
-            body = caller.named_body(&state, &mut rng);
+            body = caller.named_body(route, &state, &mut rng);
         }
         let mut path = route
             .path

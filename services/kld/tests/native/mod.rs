@@ -2,5 +2,7 @@
 
 mod documents;
 mod graph;
+mod operations;
+mod protocol;
 mod scope;
 mod state_engine;

@@ -148,6 +148,29 @@ impl Client {
         Ok(request.send().await?)
     }
 
+    /// Asks the state engine about a state.
+    pub(super) async fn state_engine(
+        &self,
+        what: &str,
+        state: &str,
+        mut body: Value,
+    ) -> Result<Value> {
+        let (service, place) = self
+            .base
+            .split_once("/v1/states/")
+            .context("the address of a state has another form")?;
+        body["state"] = json!(format!("{place}{state}"));
+        let request = self.http.post(format!("{service}/v1/state-engine/{what}"));
+        let answer = request.bearer_auth(&self.token).json(&body).send().await?;
+        let status = answer.status();
+        let answer: Value = answer.json().await?;
+        ensure!(
+            status.is_success(),
+            "{what} was answered {status}: {answer}"
+        );
+        Ok(answer)
+    }
+
     /// Begins a run that may write the scope.
     pub(super) async fn begin_run(&self, state: &str, scope: Value) -> Result<RunClient> {
         let (service, place) = self

@@ -14,6 +14,7 @@ mod instance;
 mod locks;
 mod memory;
 mod report;
+mod slice;
 mod small;
 mod snapshot;
 mod split;
@@ -74,13 +75,14 @@ enum Group {
     Disk,
     Instance,
     Delta,
+    Slice,
     Memory,
     Locks,
     Small,
 }
 
 impl Group {
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 10] = [
         Self::Corpus,
         Self::Split,
         Self::Small,
@@ -89,6 +91,7 @@ impl Group {
         Self::Locks,
         Self::Instance,
         Self::Delta,
+        Self::Slice,
         Self::Disk,
     ];
 
@@ -100,6 +103,7 @@ impl Group {
             Self::Disk => disk::NAMES,
             Self::Instance => instance::NAMES,
             Self::Delta => delta::NAMES,
+            Self::Slice => slice::NAMES,
             Self::Memory => memory::NAMES,
             Self::Locks => locks::NAMES,
             Self::Small => small::NAMES,
@@ -114,6 +118,7 @@ impl Group {
             Self::Disk => disk::measure(bench, report).await,
             Self::Instance => instance::measure(bench, report).await,
             Self::Delta => delta::measure(bench, report).await,
+            Self::Slice => slice::measure(bench, report).await,
             Self::Memory => memory::measure(bench, report).await,
             Self::Locks => locks::measure(bench, report).await,
             Self::Small => small::measure(bench, report).await,

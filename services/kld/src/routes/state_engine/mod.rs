@@ -3,9 +3,14 @@
 //!
 //! A request names its state in the body (or the query), in any of the ways the protocol knows.
 
+mod commit;
+mod operations;
+mod reservations;
 mod resolve;
+mod runs;
 mod scope;
 mod slice;
+mod spelling;
 
 use auth::Action;
 use axum::http::Method;
@@ -16,6 +21,8 @@ use crate::table::Route;
 
 /// The rows of these routes.
 pub(crate) fn routes() -> Vec<Route> {
+    let post =
+        |name, path, action, endpoint| Route::named(name, Method::POST, path, action, endpoint);
     vec![
         Route::api(
             "get_capabilities",
@@ -51,6 +58,119 @@ pub(crate) fn routes() -> Vec<Route> {
             "/v1/state-engine/state/slice",
             Action::ReadDocument,
             routes!(slice::read_slice),
+        ),
+        post(
+            "begin_apply_run",
+            "/v1/state-engine/apply-runs/begin",
+            Action::WriteState,
+            routes!(runs::begin_apply_run),
+        ),
+        Route::api(
+            "get_apply_run",
+            Method::GET,
+            "/v1/state-engine/apply-runs/{run}/status",
+            Action::ReadRun,
+            routes!(runs::get_apply_run),
+        ),
+        Route::api(
+            "finish_apply_run",
+            Method::POST,
+            "/v1/state-engine/apply-runs/{run}/finish",
+            Action::ContinueRun,
+            routes!(runs::finish_apply_run),
+        ),
+        Route::api(
+            "abort_apply_run",
+            Method::POST,
+            "/v1/state-engine/apply-runs/{run}/abort",
+            Action::AbortRun,
+            routes!(runs::abort_apply_run),
+        ),
+        post(
+            "acquire_reservations",
+            "/v1/state-engine/reservations/acquire",
+            Action::WriteState,
+            routes!(reservations::acquire_reservations),
+        ),
+        Route::api(
+            "renew_reservations",
+            Method::POST,
+            "/v1/state-engine/reservations/{run}/renew",
+            Action::ContinueRun,
+            routes!(reservations::renew_reservations),
+        ),
+        Route::api(
+            "release_reservations",
+            Method::POST,
+            "/v1/state-engine/reservations/{run}/release",
+            Action::ContinueRun,
+            routes!(reservations::release_reservations),
+        ),
+        post(
+            "acquire_native_lock",
+            "/v1/state-engine/terraform-lock/acquire",
+            Action::WriteState,
+            routes!(reservations::acquire_native_lock),
+        ),
+        post(
+            "release_native_lock",
+            "/v1/state-engine/terraform-lock/release",
+            Action::WriteState,
+            routes!(reservations::release_native_lock),
+        ),
+        post(
+            "commit_state",
+            "/v1/state-engine/state/commit",
+            Action::WriteState,
+            routes!(commit::commit_state),
+        ),
+        post(
+            "preview_remove",
+            "/v1/state-engine/resource-remove/preview",
+            Action::ReadDocument,
+            routes!(operations::preview_remove),
+        ),
+        post(
+            "apply_remove",
+            "/v1/state-engine/resource-remove/apply",
+            Action::WriteState,
+            routes!(operations::apply_remove),
+        ),
+        post(
+            "preview_move",
+            "/v1/state-engine/resource-move/preview",
+            Action::ReadDocument,
+            routes!(operations::preview_move),
+        ),
+        post(
+            "apply_move",
+            "/v1/state-engine/resource-move/apply",
+            Action::WriteState,
+            routes!(operations::apply_move),
+        ),
+        post(
+            "preview_restore",
+            "/v1/state-engine/resource-rollback/preview",
+            Action::ReadDocument,
+            routes!(operations::preview_restore),
+        ),
+        post(
+            "apply_restore",
+            "/v1/state-engine/resource-rollback/apply",
+            Action::WriteState,
+            routes!(operations::apply_restore),
+        ),
+        post(
+            "preview_patch",
+            "/v1/state-engine/resource-patch/preview",
+            Action::ReadDocument,
+            routes!(operations::preview_patch),
+        ),
+        post(
+            "apply_patch",
+            "/v1/state-engine/resource-patch/apply",
+            Action::WriteState,
+            routes!(operations::apply_patch),
         ),
     ]
 }

@@ -16,7 +16,17 @@ use crate::routes::terraform::acting;
 use crate::state::AppState;
 
 /// What this deployment can do, by the names of the protocol.
-const CAPABILITIES: [&str; 2] = ["slice_fetch", "backend_closure_expansion"];
+const CAPABILITIES: [&str; 9] = [
+    "slice_fetch",
+    "backend_closure_expansion",
+    "resource_reservations",
+    "terraform_visible_native_lock",
+    "delta_commit",
+    "native_state_rm",
+    "native_state_mv",
+    "native_resource_rollback",
+    "native_resource_patch",
+];
 
 /// What this deployment can do.
 #[utoipa::path(get, path = "/v1/state-engine/capabilities", tag = "state engine",

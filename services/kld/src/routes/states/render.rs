@@ -37,7 +37,7 @@ pub(super) fn lifecycle(lifecycle: Lifecycle) -> StateLifecycle {
     }
 }
 
-pub(super) fn version(version: &store::Version) -> Version {
+pub(in crate::routes) fn version(version: &store::Version) -> Version {
     Version {
         id: VersionId::from_uuid(version.id),
         seq: version.seq,

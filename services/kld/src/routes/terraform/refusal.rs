@@ -138,7 +138,9 @@ pub(crate) fn refusal(error: EngineError) -> ApiError {
         }
         EngineError::AmbiguousField { head, .. } => with_head(Code::DuplicateKey, said, &head),
         EngineError::Refused(refused) => document_refusal(&refused),
-        EngineError::NotWritable(_) => ApiError::with_detail(Code::Conflict, said),
+        EngineError::AddressTaken(_)
+        | EngineError::ValueDiffers(_)
+        | EngineError::NotWritable(_) => ApiError::with_detail(Code::Conflict, said),
         EngineError::Opaque(_) => ApiError::with_detail(Code::UnsupportedState, said),
         EngineError::AlreadyCurrent | EngineError::BadScope { .. } => {
             ApiError::with_detail(Code::InvalidRequest, said)

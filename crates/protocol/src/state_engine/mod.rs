@@ -2,6 +2,10 @@
 //!
 //! Names and shapes follow the public state engine protocol v1.
 
+mod runs;
+
+pub use runs::*;
+
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;

@@ -1,0 +1,290 @@
+//! Runs whose client works out its own scope: the primitives of the state engine, one by one.
+//!
+//! Such a run begins without a scope and without claims. It reserves what its client names, commits under that, and ends
+//! like any other; what holds for runs holds for it.
+
+use graph::claims::ClaimSet;
+use protocol::runs::{Run, RunKind, RunReservation};
+use protocol::scope::{ScopeClaim, ScopeConfidence, ScopeContract, ScopeDiagnostics, ScopeRequest};
+use protocol::{RunId, StateName};
+use store::{End, NewRun, RunRecord, State, VersionRef, WorkspaceTx};
+use uuid::Uuid;
+
+use super::begin::{Asking, begun_before, json, native};
+use super::standing::{alive, kind_text};
+use super::view::view;
+use super::{may_write, own_run, owned, run_of};
+use crate::lock::same_spelling;
+use crate::reservations::{Ask, end_held, extend, insert, make_room, read_claims};
+use crate::tries::Tries;
+use crate::{Caller, Engine, EngineError};
+
+/// A run, and what its client knows it by.
+#[derive(Debug, Clone)]
+pub struct UnscopedRun {
+    pub run: Run,
+    pub state: Uuid,
+    /// The version it began on, if there was one.
+    pub from_version: Option<Uuid>,
+}
+
+/// Who begins a run, as others see it.
+#[derive(Debug, Clone)]
+pub struct Beginner<'a> {
+    /// The same key is the same run.
+    pub key: &'a str,
+    pub command: &'a str,
+    pub who: &'a str,
+}
+
+impl Engine {
+    /// Begins a run that reserves nothing yet.
+    pub async fn begin_unscoped_run(
+        &self,
+        caller: &Caller,
+        name: &StateName,
+        beginner: &Beginner<'_>,
+    ) -> Result<UnscopedRun, EngineError> {
+        may_write(caller)?;
+        let asking = Asking::new(beginner.key, beginner.command, beginner.who, None)?;
+        let mut tries = Tries::default();
+        loop {
+            match self.try_begin_unscoped(caller, name, &asking).await {
+                Err(error) if tries.another(&error).await => {}
+                outcome => return outcome,
+            }
+        }
+    }
+
+    async fn try_begin_unscoped(
+        &self,
+        caller: &Caller,
+        name: &StateName,
+        asking: &Asking<'_>,
+    ) -> Result<UnscopedRun, EngineError> {
+        let mut tx = self.begin(caller).await?;
+        let state = store::find_or_create_state(&mut tx, caller.environment(), name).await?;
+        same_spelling(&state, name)?;
+        let head = store::find_version(&mut tx, state.id, VersionRef::Head).await?;
+        if let Some(head) = &head {
+            native(head)?;
+        }
+        let record = match begun_before(&mut tx, caller, &state, asking.key).await? {
+            Some(known) => known,
+            None => {
+                let run = Uuid::now_v7();
+                store::insert_run(
+                    &mut tx,
+                    &NewRun {
+                        id: run,
+                        state_id: state.id,
+                        kind: kind_text(RunKind::Apply),
+                        idem_key: asking.key,
+                        command: asking.command,
+                        who: asking.who,
+                        principal_id: caller.principal().as_str(),
+                        scope: &json(&ScopeRequest::default())?,
+                        contract: &json(&no_contract())?,
+                        base_seq: state.head_seq,
+                        reservation_id: None,
+                    },
+                )
+                .await?;
+                let record = store::find_run(&mut tx, run).await?;
+                record.ok_or(EngineError::NoRun)?
+            }
+        };
+        let run = view(&mut tx, &record).await?;
+        tx.commit().await?;
+        Ok(UnscopedRun {
+            run,
+            state: state.id,
+            from_version: head.map(|head| head.id),
+        })
+    }
+
+    /// Reserves claims for a run: all of them or none, beside those that it has already.
+    pub async fn reserve_for_run(
+        &self,
+        caller: &Caller,
+        name: &StateName,
+        run: Uuid,
+        claims: &[ScopeClaim],
+        lease_seconds: i64,
+    ) -> Result<Option<RunReservation>, EngineError> {
+        may_write(caller)?;
+        let claims = read_claims(claims)?;
+        let mut tries = Tries::default();
+        loop {
+            let reserved = self.try_reserve(caller, name, run, &claims, lease_seconds);
+            match reserved.await {
+                Err(error) if tries.another(&error).await => {}
+                outcome => return outcome,
+            }
+        }
+    }
+
+    async fn try_reserve(
+        &self,
+        caller: &Caller,
+        name: &StateName,
+        run: Uuid,
+        claims: &ClaimSet,
+        lease_seconds: i64,
+    ) -> Result<Option<RunReservation>, EngineError> {
+        let mut tx = self.begin(caller).await?;
+        let (state, record) = lock_own(&mut tx, caller, name, run).await?;
+        alive(&record)?;
+        if !claims.is_empty() {
+            match held(&mut tx, &record).await? {
+                Some(held) => _ = extend(&mut tx, caller, &state, held, claims).await?,
+                None => reserve(&mut tx, caller, &state, &record, claims, lease_seconds).await?,
+            }
+        }
+        let record = store::find_run(&mut tx, run).await?;
+        let run = view(&mut tx, &record.ok_or(EngineError::NoRun)?).await?;
+        tx.commit().await?;
+        Ok(run.reservation)
+    }
+
+    /// Starts the lease of a run anew; answers how many claims live on. None is no error.
+    pub async fn renew_unscoped_run(&self, caller: &Caller) -> Result<usize, EngineError> {
+        let mut tx = self.begin(caller).await?;
+        let record = store::find_run(&mut tx, run_of(caller)?).await?;
+        let record = owned(record.ok_or(EngineError::NoRun)?, caller)?;
+        let mut renewed = 0;
+        if let Some((id, token)) = held(&mut tx, &record).await?
+            && store::renew_reservation(&mut tx, id, token)
+                .await?
+                .is_some()
+        {
+            let claims = store::find_claims(&mut tx, &[id]).await?;
+            renewed = claims.get(&id).map_or(0, |claims| claims.iter().len());
+        }
+        tx.commit().await?;
+        Ok(renewed)
+    }
+
+    /// Gives up what a run holds; it may reserve anew. Nothing held is no error.
+    pub async fn release_unscoped_run(&self, caller: &Caller) -> Result<(), EngineError> {
+        let mut tx = self.begin(caller).await?;
+        let record = own_run(&mut tx, caller).await?;
+        if let Some((id, _)) = held(&mut tx, &record).await? {
+            store::lock_ledger(&mut tx, record.state_id).await?;
+            if let Some(held) = store::lock_active(&mut tx, id).await? {
+                end_held(&mut tx, &held, End::Released, "its run gave it up").await?;
+                store::set_run_reservation(&mut tx, record.id, None, record.base_seq).await?;
+            }
+        }
+        Ok(tx.commit().await?)
+    }
+
+    /// Fails while somebody else holds the whole state: what plain Terraform is shown follows from the reservations, so
+    /// there is nothing to be taken.
+    pub async fn confirm_visibility(
+        &self,
+        caller: &Caller,
+        name: &StateName,
+        run: Uuid,
+    ) -> Result<(), EngineError> {
+        may_write(caller)?;
+        let mut tx = self.begin_read(caller).await?;
+        let state = store::find_state(&mut tx, caller.environment(), name)
+            .await?
+            .ok_or(EngineError::NoRun)?;
+        same_spelling(&state, name)?;
+        let record = store::find_run(&mut tx, run).await?;
+        let record = record.filter(|record| record.state_id == state.id);
+        alive(&owned(record.ok_or(EngineError::NoRun)?, caller)?)?;
+        let holders = store::list_active(&mut tx, state.id).await?;
+        tx.commit().await?;
+        match holders.iter().find(|held| !held.is_native() && !held.due) {
+            Some(held) => Err(EngineError::Locked(Box::new(crate::lock::holder(held)))),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Locks a run of this state, if it is the caller's own.
+pub(super) async fn lock_own(
+    tx: &mut WorkspaceTx,
+    caller: &Caller,
+    name: &StateName,
+    run: Uuid,
+) -> Result<(State, RunRecord), EngineError> {
+    let state = store::find_state(tx, caller.environment(), name)
+        .await?
+        .ok_or(EngineError::NoRun)?;
+    same_spelling(&state, name)?;
+    store::lock_run(tx, run).await?;
+    let record = store::find_run(tx, run).await?;
+    let record = record.filter(|record| record.state_id == state.id);
+    Ok((state, owned(record.ok_or(EngineError::NoRun)?, caller)?))
+}
+
+/// What a run holds: the reservation and its token.
+pub(super) async fn held(
+    tx: &mut WorkspaceTx,
+    record: &RunRecord,
+) -> Result<Option<(Uuid, i64)>, EngineError> {
+    let Some(id) = record.reservation_id else {
+        return Ok(None);
+    };
+    let held = store::find_reservation(tx, id).await?;
+    Ok(held
+        .filter(store::Reservation::is_active)
+        .map(|held| (held.id, held.token)))
+}
+
+async fn reserve(
+    tx: &mut WorkspaceTx,
+    caller: &Caller,
+    state: &State,
+    record: &RunRecord,
+    claims: &ClaimSet,
+    lease_seconds: i64,
+) -> Result<(), EngineError> {
+    let asking = Asking::new("reserve", &record.command, &record.who, None)?;
+    store::lock_ledger(tx, state.id).await?;
+    make_room(tx, caller, state, claims).await?;
+    let locked = store::lock_state(tx, state.id).await?;
+    // A run may reserve more than once, and each grant has a key of its own.
+    let key = format!(
+        "{}/{}",
+        RunId::from_uuid(record.id),
+        Uuid::now_v7().simple()
+    );
+    let ask = Ask {
+        run: record.id,
+        key: &key,
+        claims,
+        lease_seconds,
+        info: &asking.lock_info(record.id),
+    };
+    let reservation = insert(tx, caller, &locked, &ask).await?;
+    let base = locked.head_seq;
+    Ok(store::set_run_reservation(tx, record.id, Some(reservation.id), base).await?)
+}
+
+/// Nothing is proven of what a client works out for itself.
+fn no_contract() -> ScopeContract {
+    ScopeContract {
+        fetch_addresses: Vec::new(),
+        write_addresses: Vec::new(),
+        read_addresses: Vec::new(),
+        config_required_nodes: Vec::new(),
+        removed_config_nodes: Vec::new(),
+        missing_from_state: Vec::new(),
+        undeployed_candidates: Vec::new(),
+        unknown_missing_from_state: Vec::new(),
+        reservation_candidates: Vec::new(),
+        write_targets: Vec::new(),
+        outputs_inside: Vec::new(),
+        outputs_written: Vec::new(),
+        outputs_beyond: Vec::new(),
+        dependents: Vec::new(),
+        confidence: ScopeConfidence::Unsafe,
+        notes: vec!["the client works out the scope itself".to_owned()],
+        diagnostics: ScopeDiagnostics::default(),
+    }
+}
