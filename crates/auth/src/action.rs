@@ -72,6 +72,18 @@ pub enum Action {
     ChangeAdminLock,
     /// Make an old version current again.
     RollBackState,
+    /// Give a version a name, or take one away.
+    ChangeTags,
+    /// Ask for an archive of a state, and download it: every version with every value, in a file that leaves.
+    ExportState,
+    /// Restore a state from an archive.
+    ImportArchive,
+    /// Take an archive that no trusted key has signed.
+    ImportForeignArchive,
+    /// See exports and imports, and how far they are.
+    ReadJobs,
+    /// End an export or an import.
+    CancelJob,
     /// Delete a state.
     DeleteState,
     /// See deleted states and bring them back.
@@ -122,6 +134,12 @@ impl Action {
         Self::BreakLock,
         Self::ChangeAdminLock,
         Self::RollBackState,
+        Self::ChangeTags,
+        Self::ExportState,
+        Self::ImportArchive,
+        Self::ImportForeignArchive,
+        Self::ReadJobs,
+        Self::CancelJob,
         Self::DeleteState,
         Self::UndeleteState,
         Self::BeginRun,
@@ -179,10 +197,17 @@ impl Action {
             | Self::ImportState
             | Self::LockState
             | Self::UnlockState
+            | Self::ChangeTags
+            | Self::ImportArchive
+            | Self::ReadJobs
+            | Self::CancelJob
             | Self::DeleteState
             | Self::UndeleteState
             | Self::AbortRun => WRITERS,
-            Self::BreakLock | Self::ChangeAdminLock | Self::RollBackState => MAINTAINERS,
+            Self::BreakLock | Self::ChangeAdminLock | Self::RollBackState | Self::ExportState => {
+                MAINTAINERS
+            }
+            Self::ImportForeignArchive => ADMINS,
         }
     }
 

@@ -1,7 +1,7 @@
 //! What the audit log says of each use case: who, what, where, and digests before and after.
 
 use graph::claims::{Access, ClaimSet, Path};
-use protocol::{LockInfo, RunId, StateId};
+use protocol::{JobId, LockInfo, RunId, StateId};
 use serde_json::{Value, json};
 use store::tenancy::audit::{self, NewEntry};
 use store::{Reservation, Source, Version, WorkspaceTx};
@@ -71,6 +71,25 @@ pub(crate) enum What<'a> {
     },
     Deleted,
     Undeleted,
+    Tagged {
+        tag: &'a str,
+        seq: i64,
+        before: Option<i64>,
+    },
+    Untagged {
+        tag: &'a str,
+        seq: i64,
+    },
+    ExportAsked {
+        job: JobId,
+        head_seq: i64,
+    },
+    ImportAsked {
+        job: JobId,
+        size_bytes: u64,
+        overwrite: bool,
+        allow_foreign: bool,
+    },
 }
 
 impl What<'_> {
@@ -91,6 +110,10 @@ impl What<'_> {
             Self::SensitiveRead { .. } => "state.read_sensitive",
             Self::Deleted => "state.delete",
             Self::Undeleted => "state.undelete",
+            Self::Tagged { .. } => "tag.set",
+            Self::Untagged { .. } => "tag.unset",
+            Self::ExportAsked { .. } => "archive.export",
+            Self::ImportAsked { .. } => "archive.import",
         }
     }
 
@@ -104,6 +127,12 @@ impl What<'_> {
                 value["principal"] = json!(holder);
                 Some(value)
             }
+            Self::Tagged {
+                tag,
+                before: Some(seq),
+                ..
+            } => Some(json!({ "tag": tag, "seq": seq })),
+            Self::Untagged { tag, seq } => Some(json!({ "tag": tag, "seq": seq })),
             _ => None,
         }
     }
@@ -151,6 +180,21 @@ impl What<'_> {
                 Some(json!({ "lock_id": lock_id, "sha256": hex(&sha256[..]) }))
             }
             Self::SensitiveRead { seq, address } => Some(json!({ "seq": seq, "address": address })),
+            Self::Tagged { tag, seq, .. } => Some(json!({ "tag": tag, "seq": seq })),
+            Self::ExportAsked { job, head_seq } => {
+                Some(json!({ "job": job, "head_seq": head_seq }))
+            }
+            Self::ImportAsked {
+                job,
+                size_bytes,
+                overwrite,
+                allow_foreign,
+            } => Some(json!({
+                "job": job,
+                "size_bytes": size_bytes,
+                "overwrite": overwrite,
+                "allow_foreign": allow_foreign,
+            })),
             _ => None,
         }
     }

@@ -167,6 +167,11 @@ pub enum EngineError {
     Damaged { seq: i64, what: &'static str },
     #[error("the workspace has sealed documents and no data key")]
     NoDataKey,
+    /// A refusal that is told as it is, with its code.
+    #[error("{1}")]
+    Rejected(protocol::Code, String),
+    #[error("the object store is away")]
+    Blob(#[from] blob::BlobError),
     #[error(transparent)]
     Store(#[from] store::Error),
     #[error(transparent)]

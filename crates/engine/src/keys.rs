@@ -32,42 +32,56 @@ impl Engine {
         tx: &mut WorkspaceTx,
         caller: &Caller,
     ) -> Result<SealingKey, EngineError> {
-        if let Some(key) = self.data_keys.unwrapped.get(caller.workspace()) {
+        self.data_key_of(tx, caller.workspace()).await
+    }
+
+    /// The same of any workspace, for work that no request asks for right now.
+    pub(crate) async fn data_key_of(
+        &self,
+        tx: &mut WorkspaceTx,
+        workspace: &WorkspaceId,
+    ) -> Result<SealingKey, EngineError> {
+        if let Some(key) = self.data_keys.unwrapped.get(workspace) {
             return Ok(key);
         }
         let wrapped = store::wrapped_key(tx)
             .await?
             .ok_or(EngineError::NoDataKey)?;
-        self.unwrap(caller, &wrapped)
+        self.unwrap(workspace, &wrapped)
     }
 
     /// The data key of the caller's workspace, made if need be, in a transaction of its own: whatever the caller's does
     /// later, the key that may already be in memory elsewhere must stay. To be called before the caller's own transaction,
     /// because a request that holds one connection and waits for a second stops a whole pool.
     pub(crate) async fn sealing_key(&self, caller: &Caller) -> Result<SealingKey, EngineError> {
-        if let Some(key) = self.data_keys.unwrapped.get(caller.workspace()) {
+        self.sealing_key_of(caller.workspace()).await
+    }
+
+    /// The same of any workspace.
+    pub(crate) async fn sealing_key_of(
+        &self,
+        workspace: &WorkspaceId,
+    ) -> Result<SealingKey, EngineError> {
+        if let Some(key) = self.data_keys.unwrapped.get(workspace) {
             return Ok(key);
         }
-        let mut tx = self.begin(caller).await?;
+        let mut tx = self.db.begin(workspace).await?;
         let wrapped = match store::wrapped_key(&mut tx).await? {
             Some(wrapped) => wrapped,
             None => {
-                let new = self.data_keys.deployment.new_data_key(caller.workspace())?;
+                let new = self.data_keys.deployment.new_data_key(workspace)?;
                 store::adopt_wrapped_key(&mut tx, &new).await?
             }
         };
         tx.commit().await?;
-        self.unwrap(caller, &wrapped)
+        self.unwrap(workspace, &wrapped)
     }
 
-    fn unwrap(&self, caller: &Caller, wrapped: &[u8]) -> Result<SealingKey, EngineError> {
-        let key = self
-            .data_keys
-            .deployment
-            .unwrap(caller.workspace(), wrapped)?;
+    fn unwrap(&self, workspace: &WorkspaceId, wrapped: &[u8]) -> Result<SealingKey, EngineError> {
+        let key = self.data_keys.deployment.unwrap(workspace, wrapped)?;
         self.data_keys
             .unwrapped
-            .insert(caller.workspace().clone(), key.clone());
+            .insert(workspace.clone(), key.clone());
         Ok(key)
     }
 

@@ -5,6 +5,7 @@
 //! must be decided together; and does everything that costs time in proportion to a document outside of
 //! it. What is pure (comparison, judgement) stands in functions without I/O.
 
+pub mod archive;
 mod audit;
 mod audit_chain;
 mod browse;
@@ -26,6 +27,7 @@ mod rollback;
 mod runs;
 mod scope;
 mod slice;
+mod tags;
 mod tries;
 mod write;
 
@@ -54,6 +56,7 @@ pub use runs::{
 pub use scope::Expanded;
 pub use slice::{RenderedSlice, SliceSpec, render_slice};
 pub use store::{Source, VersionRef};
+pub use tags::is_tag;
 pub use write::{WriteLock, WriteReport, Written};
 
 use crate::documents::Documents;

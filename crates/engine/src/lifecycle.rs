@@ -1,6 +1,7 @@
 //! Deleting a state and taking that back.
 
 use protocol::StateName;
+use store::Lifecycle;
 use uuid::Uuid;
 
 use crate::lock::{end_due, holder, is_own, same_spelling};
@@ -20,6 +21,9 @@ impl Engine {
             .await?
             .ok_or(EngineError::NoState)?;
         same_spelling(&state, name)?;
+        if state.lifecycle == Lifecycle::Importing {
+            return Err(EngineError::NotWritable("being imported"));
+        }
         store::lock_ledger(&mut tx, state.id).await?;
         end_due(&mut tx, caller, &state).await?;
         let active = store::list_active(&mut tx, state.id).await?;
@@ -68,7 +72,8 @@ impl Engine {
             store::lock_ledger(&mut tx, other.id).await?;
             let active = store::list_active(&mut tx, other.id).await?;
             let other = store::lock_state(&mut tx, other.id).await?;
-            if other.head_seq > 0 || !active.is_empty() {
+            let importing = other.lifecycle == Lifecycle::Importing;
+            if other.head_seq > 0 || importing || !active.is_empty() {
                 return Err(EngineError::NameTaken);
             }
             store::delete_state(&mut tx, other.id).await?;

@@ -129,6 +129,7 @@ impl Engine {
         let mut tx = self.begin(caller).await?;
         let state = store::find_or_create_state(&mut tx, caller.environment(), name).await?;
         same_spelling(&state, name)?;
+        not_read_only(&state)?;
         // A busy state answers its waiters without a row lock: what is active and not due conflicts.
         if let Some(answer) = known_key(&mut tx, caller, &state, name, info).await? {
             tx.commit().await?;
@@ -152,6 +153,7 @@ impl Engine {
             return Err(EngineError::Locked(Box::new(holder(held))));
         }
         let state = store::lock_state(&mut tx, state.id).await?;
+        not_read_only(&state)?;
         if state.lifecycle != Lifecycle::Active {
             // Deleted during the wait: its name means another state now, or none.
             return Err(store::Error::Moved("the state was deleted meanwhile").into());
@@ -455,5 +457,14 @@ pub(crate) fn holder(held: &Reservation) -> Holder {
         since: held.created_at,
         last_active: held.last_active_at,
         expires_at: held.expires_at,
+    }
+}
+
+/// A state that takes no writes is not locked either: nothing would come of it.
+pub(crate) fn not_read_only(state: &State) -> Result<(), EngineError> {
+    match state.lifecycle {
+        Lifecycle::Active | Lifecycle::Deleted => Ok(()),
+        Lifecycle::Archived => Err(EngineError::NotWritable("archived")),
+        Lifecycle::Importing => Err(EngineError::NotWritable("being imported")),
     }
 }

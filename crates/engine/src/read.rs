@@ -11,9 +11,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures::stream::{self, BoxStream, StreamExt as _};
-use protocol::StateName;
+use protocol::{StateName, WorkspaceId};
 use sha2::{Digest as _, Sha256};
-use store::{Form, RowPage, SealedKind, SealedPlace, Version, VersionRef, WorkspaceTx};
+use store::{Form, Lifecycle, RowPage, SealedKind, SealedPlace, Version, VersionRef, WorkspaceTx};
 use tfstate::{Digest, Header, Renderer, RowKind, RowsDigest, instance_digest, output_digest};
 use uuid::Uuid;
 
@@ -101,6 +101,10 @@ impl Engine {
         if head.name != name.as_str() {
             return Err(EngineError::NameCase { stored: head.name });
         }
+        // "Nothing was written here" would have Terraform create everything anew.
+        if head.lifecycle == Lifecycle::Importing {
+            return Err(EngineError::NotWritable("being imported"));
+        }
         let version = head.version.ok_or(EngineError::NoVersion)?;
         self.read(caller, tx, head.state_id, version).await
     }
@@ -182,6 +186,18 @@ impl Engine {
         state: Uuid,
         version: &Version,
     ) -> Result<Bytes, EngineError> {
+        self.read_kept_of(caller.workspace(), tx, state, version)
+            .await
+    }
+
+    /// The same in any workspace, for work that no request asks for right now.
+    pub(crate) async fn read_kept_of(
+        &self,
+        workspace: &WorkspaceId,
+        tx: &mut WorkspaceTx,
+        state: Uuid,
+        version: &Version,
+    ) -> Result<Bytes, EngineError> {
         let packed =
             store::find_document(tx, state, version.seq)
                 .await?
@@ -189,11 +205,11 @@ impl Engine {
                     seq: version.seq,
                     what: "its kept document is gone",
                 })?;
-        let key = self.data_key(tx, caller).await?;
+        let key = self.data_key_of(tx, workspace).await?;
         let size = version.byte_size.unwrap_or_default() as usize;
         let seq = version.seq;
         let place = SealedPlace {
-            workspace: caller.workspace(),
+            workspace,
             state,
             seq,
             kind: SealedKind::Document,
@@ -274,7 +290,7 @@ impl Engine {
 type OutputRows = std::vec::IntoIter<(Vec<u8>, Vec<u8>)>;
 
 /// A version half-way through being rendered.
-struct Rendering {
+pub(crate) struct Rendering {
     state: Uuid,
     seq: i64,
     renderer: Option<Renderer<'static, OutputRows>>,
@@ -286,12 +302,12 @@ struct Rendering {
     rows_digest: RowsDigest,
     expected_rows_digest: Vec<u8>,
     expected_sha256: Option<Vec<u8>>,
-    first_digest: Option<([u8; 32], i64)>,
+    pub(crate) first_digest: Option<([u8; 32], i64)>,
 }
 
 impl Rendering {
     /// Loads what stands around the instances: header, outputs and the large header members.
-    async fn start(
+    pub(crate) async fn start(
         tx: &mut WorkspaceTx,
         state: Uuid,
         version: &Version,
@@ -365,14 +381,25 @@ impl Rendering {
     }
 
     /// Renders the next page onto `out`; false when it was the last, which has then been proven.
-    async fn next_page(
+    pub(crate) async fn next_page(
         &mut self,
         tx: &mut WorkspaceTx,
         out: &mut Vec<u8>,
     ) -> Result<bool, EngineError> {
+        self.next_page_with(tx, out, |_| {}).await
+    }
+
+    /// The same, and tells the place of each row.
+    pub(crate) async fn next_page_with(
+        &mut self,
+        tx: &mut WorkspaceTx,
+        out: &mut Vec<u8>,
+        mut place: impl FnMut(&[u8]),
+    ) -> Result<bool, EngineError> {
         let rows =
             store::page_of_rows(tx, self.state, self.seq, &self.after, self.page_rows).await?;
         let from = out.len();
+        rows.iter().for_each(|row| place(&row.ord));
         self.render(&rows, out)?;
         let last = (rows.len() as i64) < self.page_rows;
         if let Some(row) = rows.into_iter().next_back() {

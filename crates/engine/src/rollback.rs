@@ -6,7 +6,7 @@ use store::{Form, Lifecycle, NewVersion, Source, Version, VersionRef};
 use tfstate::Header;
 use uuid::Uuid;
 
-use crate::lock::{end_due, holder, same_spelling};
+use crate::lock::{end_due, holder, not_read_only, same_spelling};
 use crate::write::head_facts;
 use crate::{Caller, Engine, EngineError, audit};
 
@@ -40,6 +40,7 @@ impl Engine {
             return Err(EngineError::Locked(Box::new(holder(held))));
         }
         let locked = store::lock_state(&mut tx, state.id).await?;
+        not_read_only(&locked)?;
         if locked.lifecycle != Lifecycle::Active {
             return Err(EngineError::NoState);
         }

@@ -171,8 +171,22 @@ codes! {
         "The state is kept only as a document (encrypted, or of an unknown version): work on the whole state instead.";
     Conflict = "conflict", 409, "Conflict",
         "The request contradicts the present state of things; the detail says how.";
+    TagExists = "tag_exists", 409, "Tag names another version",
+        "A tag of this name exists and names another version. Ask for it to be moved, or take another name.";
+    JobEnded = "job_ended", 409, "Job has ended",
+        "The job has ended, so nothing can be done with it any more; its status says how.";
+    JobNotReady = "job_not_ready", 409, "Not ready yet",
+        "The job has not come to the point where this can be done; its status says how far it is.";
+    UploadIncomplete = "upload_incomplete", 409, "Upload incomplete",
+        "Parts of the archive are missing or not of the size that was announced. Ask which, and put them.";
     NameTaken = "name_taken", 409, "Name taken",
         "Another of the same kind has this name, perhaps in another spelling of upper and lower case.";
+
+    // Objects under signed addresses.
+    SignatureRejected = "signature_rejected", 403, "Address not valid",
+        "The signed address is not valid for this: it has expired, was changed, or is for another object, method or body.";
+    ArchivesOff = "archives_off", 409, "Archives are not set up",
+        "This deployment has no place to keep archives. An operator sets `KL_BLOBS`.";
 
     // Limits.
     RateLimited = "rate_limited", 429, "Too many requests",

@@ -214,6 +214,11 @@ uuid_id!(
     "run"
 );
 uuid_id!(
+    /// A job: an export or an import.
+    JobId,
+    "job"
+);
+uuid_id!(
     /// One entry of the audit log.
     AuditId,
     "aud"

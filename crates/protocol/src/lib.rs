@@ -6,6 +6,7 @@
 //! To add a type: put it beside the others of its resource, derive `ToSchema`, and write the doc comments for a
 //! reader of the API reference, since that is where they end up.
 
+pub mod archives;
 pub mod code;
 pub mod ids;
 pub mod lock_info;
@@ -22,8 +23,8 @@ pub mod tenancy;
 
 pub use code::Code;
 pub use ids::{
-    AuditId, EnvironmentId, InvalidId, PrincipalId, ReservationId, RunId, StateId, VersionId,
-    WorkspaceId,
+    AuditId, EnvironmentId, InvalidId, JobId, PrincipalId, ReservationId, RunId, StateId,
+    VersionId, WorkspaceId,
 };
 pub use lock_info::LockInfo;
 pub use name::{InvalidName, StateName};

@@ -113,7 +113,9 @@ pub async fn schema_problems(connection: &mut PgConnection) -> Result<Vec<String
             tenant AS (
                 SELECT * FROM ours
                 WHERE relkind IN ('r', 'p')
-                    AND label NOT IN ('workspaces', 'credentials', 'lock_service', '_sqlx_migrations')
+                    AND label NOT IN (
+                        'workspaces', 'credentials', 'lock_service', 'job_queue', 'job_turns', '_sqlx_migrations'
+                    )
             ),
             keys AS (
                 SELECT t.label, i.indexrelid::regclass::text AS index, a.attname AS first_column

@@ -189,6 +189,11 @@ impl Db {
         schema::check(&mut *self.system().await?).await
     }
 
+    /// The pool itself, for what listens on a connection of its own.
+    pub(crate) const fn pool(&self) -> &PgPool {
+        &self.pool
+    }
+
     /// What this process knows of the database's history.
     pub(crate) fn history(&self) -> &History {
         &self.history

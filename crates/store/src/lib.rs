@@ -10,8 +10,10 @@
 pub mod catalogue;
 mod db;
 mod error;
+pub mod jobs;
 mod keys;
 mod lock_service;
+pub mod queue;
 mod reservations;
 mod restore;
 mod retry;
@@ -19,6 +21,7 @@ mod runs;
 pub mod schema;
 mod seal;
 mod states;
+pub mod tags;
 pub mod tenancy;
 #[cfg(feature = "testing")]
 pub mod testing;

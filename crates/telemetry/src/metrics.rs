@@ -18,6 +18,9 @@ const AUTH_REFUSED: &str = "kl_auth_refused_total";
 const AUTH_VERDICTS: &str = "kl_auth_verdicts_total";
 const STORE_RETRIES: &str = "kl_store_retries_total";
 const STORE_CONNECTIONS: &str = "kl_store_connections";
+const JOBS_ENDED: &str = "kl_jobs_total";
+const JOBS_RUNNING: &str = "kl_jobs_running";
+const JOB_QUEUE: &str = "kl_job_queue";
 const GRAPHS: &str = "kl_graphs_total";
 const GRAPH_SECONDS: &str = "kl_graph_seconds";
 
@@ -76,6 +79,17 @@ const METRICS: &[(&str, Kind, &str)] = &[
         GRAPH_SECONDS,
         Kind::Histogram,
         "Seconds it took to make a dependency graph, by how it was made.",
+    ),
+    (
+        JOBS_ENDED,
+        Kind::Counter,
+        "Attempts at jobs that have ended here, by how.",
+    ),
+    (JOBS_RUNNING, Kind::Gauge, "Jobs that this worker is at."),
+    (
+        JOB_QUEUE,
+        Kind::Gauge,
+        "Jobs of the deployment, by whether they wait or run.",
     ),
 ];
 
@@ -137,6 +151,50 @@ pub enum RetryReason {
     Serialization,
     /// The connection broke before the commit.
     Disconnected,
+}
+
+/// How an attempt at a job ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum JobEnding {
+    /// The job is done.
+    Done,
+    /// It failed for good.
+    Failed,
+    /// It was cancelled.
+    Cancelled,
+    /// Another attempt will follow.
+    Again,
+    /// Another worker has it.
+    Lost,
+    /// Leftovers were removed.
+    Cleaned,
+}
+
+/// A worker has begun a job.
+pub fn job_started() {
+    gauge!(JOBS_RUNNING).increment(1);
+}
+
+/// An attempt at a job has ended.
+pub fn job_ended(ending: JobEnding) {
+    let ending = match ending {
+        JobEnding::Done => "done",
+        JobEnding::Failed => "failed",
+        JobEnding::Cancelled => "cancelled",
+        JobEnding::Again => "again",
+        JobEnding::Lost => "lost",
+        JobEnding::Cleaned => "cleaned",
+    };
+    gauge!(JOBS_RUNNING).decrement(1);
+    counter!(JOBS_ENDED, "ending" => ending).increment(1);
+}
+
+/// How many jobs wait, and how many run.
+pub fn job_queue(waiting: i64, running: i64) {
+    // Counts of jobs are far below what a double holds exactly.
+    for (state, count) in [("waiting", waiting), ("running", running)] {
+        gauge!(JOB_QUEUE, "state" => state).set(count as f64);
+    }
 }
 
 /// A request has begun.

@@ -4,6 +4,9 @@
 //! environment wins. Secrets may also come from a file of their own (`KL_DATABASE_URL_FILE`). The doc comments of
 //! [`Config`] are the reference.
 
+mod blobs;
+mod worker;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::SocketAddr;
@@ -18,8 +21,11 @@ use coordination::Link;
 use secrecy::{ExposeSecret as _, SecretBox, SecretString};
 use telemetry::LogFormat;
 
+pub use blobs::ArchiveConfig;
+pub use worker::WorkerConfig;
+
 /// The keys there are, in the file's spelling. Anything else in a file is a mistake.
-const KEYS: [&str; 19] = [
+const KEYS: [&str; 30] = [
     "database_url",
     "database_url_file",
     "migrate_database_url",
@@ -39,6 +45,17 @@ const KEYS: [&str; 19] = [
     "log",
     "log_format",
     "drain_seconds",
+    "blobs",
+    "s3_endpoint",
+    "s3_region",
+    "s3_access_key",
+    "s3_secret_key",
+    "s3_secret_key_file",
+    "s3_encryption",
+    "trusted_archive_keys",
+    "worker_jobs",
+    "job_lease_seconds",
+    "job_abandonments",
 ];
 
 /// The configuration of `kld serve`.
@@ -73,6 +90,8 @@ pub struct Config {
     pub log: String,
     /// `KL_LOG_FORMAT`: `json`, or `text` for reading. `json`.
     pub log_format: LogFormat,
+    /// Where archives are kept and whose are trusted.
+    pub archives: ArchiveConfig,
     /// `KL_DRAIN_SECONDS`: how long requests may take to finish after SIGTERM before they are cut off. 30.
     pub drain: Duration,
 }
@@ -182,7 +201,10 @@ impl Config {
         let listen_fix = "write an address and a port, such as 0.0.0.0:8080";
         let log: String = source.parse("log", "info".to_owned(), "write a level, such as info")?;
         let drain = source.parse("drain_seconds", 30, "write a whole number of seconds")?;
+        let deployment_key = deployment_key(source)?;
+        let archives = ArchiveConfig::load(source, &deployment_key)?;
         Ok(Self {
+            archives,
             database_url: source.get_secret("database_url", DATABASE_FIX)?,
             database_pool: source.parse("database_pool", 16, "write a whole number, such as 16")?,
             redis: redis(source)?,
@@ -193,7 +215,7 @@ impl Config {
                 listen_fix,
             )?,
             token_pepper: pepper(source)?,
-            deployment_key: deployment_key(source)?,
+            deployment_key,
             max_state_bytes: source.parse(
                 "max_state_bytes",
                 512 * 1024 * 1024,

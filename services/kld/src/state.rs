@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use coordination::Index;
 use engine::Engine;
+use engine::archive::Archives;
 use secrecy::ExposeSecret as _;
 use store::Db;
 
@@ -27,6 +28,8 @@ pub struct AppState {
     pub token_uses: TokenUses,
     /// Room for large uploads.
     pub uploads: Uploads,
+    /// Archives, where the deployment keeps any.
+    pub archives: Option<Archives>,
     /// Whether the replica wants requests.
     pub readiness: Readiness,
 }
@@ -36,12 +39,17 @@ impl AppState {
     #[must_use]
     pub fn new(config: Config, db: Db) -> Self {
         let verdicts = Verdicts::new(db.clone());
+        let engine = Engine::new(
+            db.clone(),
+            config.deployment_key.expose_secret(),
+            config.redis.clone().map(Index::new),
+        );
+        let archives = config
+            .archives
+            .archives(&engine, config.deployment_key.expose_secret());
         Self {
-            engine: Engine::new(
-                db.clone(),
-                config.deployment_key.expose_secret(),
-                config.redis.clone().map(Index::new),
-            ),
+            engine,
+            archives,
             db,
             uploads: Uploads::new(config.upload_memory_bytes),
             config: Arc::new(config),

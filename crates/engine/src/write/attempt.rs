@@ -15,7 +15,7 @@ use super::judge::{Facts, head_facts, judge};
 use super::prepare::{Births, Prepared, prepare};
 use super::right::{Refusal, Right, find_right};
 use super::{WriteLock, Written};
-use crate::lock::{end_due, holder, lock_info, same_spelling};
+use crate::lock::{end_due, holder, lock_info, not_read_only, same_spelling};
 use crate::{Caller, Engine, EngineError, audit};
 
 /// A write with everything that does not change between attempts.
@@ -101,11 +101,7 @@ impl Attempt<'_> {
         let mut tx = engine.begin(caller).await?;
         let state = store::find_or_create_state(&mut tx, caller.environment(), self.name).await?;
         same_spelling(&state, self.name)?;
-        match state.lifecycle {
-            Lifecycle::Active | Lifecycle::Deleted => {}
-            Lifecycle::Archived => return Err(EngineError::NotWritable("archived")),
-            Lifecycle::Importing => return Err(EngineError::NotWritable("being imported")),
-        }
+        not_read_only(&state)?;
         let head = store::find_head(&mut tx, caller.environment(), self.name).await?;
         let version = head.and_then(|Head { version, .. }| version);
         let repeats = version

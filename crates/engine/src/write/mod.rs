@@ -6,7 +6,7 @@
 
 mod attempt;
 mod judge;
-mod prepare;
+pub(crate) mod prepare;
 mod right;
 
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ use bytes::Bytes;
 use protocol::StateName;
 use sha2::{Digest as _, Sha256};
 use store::Source;
-use tfstate::{Document, Opaque, OpaqueReason};
+use tfstate::{Document, Opaque, OpaqueReason, State};
 
 use crate::tries::Tries;
 use crate::{Caller, Engine, EngineError};
@@ -117,22 +117,29 @@ pub(crate) fn keep_whole_if_unindexable(document: Document<'_>) -> Document<'_> 
     let Document::State(state) = document else {
         return document;
     };
-    let places = state.instances.iter().map(|instance| instance.ord.len());
-    let names = state.outputs.iter().map(|output| output.name.len());
-    if places
-        .chain(names)
-        .all(|length| length <= LONGEST_KEY_BYTES)
-    {
+    if is_indexable(&state) {
         return Document::State(state);
     }
     Document::Opaque(Opaque {
-        reason: OpaqueReason::NotReadable(format!(
-            "an address or output name is longer than {LONGEST_KEY_BYTES} bytes"
-        )),
+        reason: OpaqueReason::NotReadable(unindexable()),
         version: Some(4),
         serial: Some(state.serial),
         lineage: Some(state.lineage),
         terraform_version: Some(state.terraform_version),
         ambiguous: state.ambiguous,
     })
+}
+
+/// Whether an index can hold every key of the state.
+pub(crate) fn is_indexable(state: &State<'_>) -> bool {
+    let places = state.instances.iter().map(|instance| instance.ord.len());
+    let names = state.outputs.iter().map(|output| output.name.len());
+    places
+        .chain(names)
+        .all(|length| length <= LONGEST_KEY_BYTES)
+}
+
+/// Why a state is kept whole that is not indexable.
+pub(crate) fn unindexable() -> String {
+    format!("an address or output name is longer than {LONGEST_KEY_BYTES} bytes")
 }

@@ -102,7 +102,7 @@ pub(crate) fn new_output<'a>(output: &'a Output<'_>) -> NewOutput<'a> {
 }
 
 /// For people and for the column.
-fn opaque_reason(reason: &OpaqueReason) -> String {
+pub(crate) fn opaque_reason(reason: &OpaqueReason) -> String {
     match reason {
         OpaqueReason::Encrypted => "the client encrypted it".to_owned(),
         OpaqueReason::OlderVersion(version) => format!("its format is version {version}"),

@@ -8,6 +8,7 @@ mod archive;
 pub(crate) mod argv;
 mod state;
 mod tenancy;
+mod transfer;
 mod work;
 
 use std::path::PathBuf;
@@ -23,6 +24,9 @@ pub(crate) use self::state::{
 pub(crate) use self::tenancy::{
     AuditArgs, EnvironmentCommand, EnvironmentCreateArgs, EnvironmentSetArgs, MemberCommand,
     MemberCreateArgs, MemberSetArgs, TokenCommand, TokenCreateArgs, TokenRevokeArgs,
+};
+pub(crate) use self::transfer::{
+    ExportArgs, ExportCommand, ImportArchiveArgs, JobsArgs, TagCommand, TagSetArgs, TagUnsetArgs,
 };
 pub(crate) use self::work::{
     AbortArgs, ApplyArgs, ApplyCommand, GraphArgs, GraphFormat, PlanArgs, RecoverArgs,
@@ -211,6 +215,14 @@ way, the newest first.")]
     /// Bring a state in.
     #[command(subcommand)]
     Import(ImportCommand),
+    /// Take a state out, with its history.
+    #[command(subcommand)]
+    Export(ExportCommand),
+    /// Exports and imports: list, follow, cancel, download.
+    Jobs(JobsArgs),
+    /// Names for versions.
+    #[command(subcommand)]
+    Tag(TagCommand),
     /// Archive files: verify, show, extract, compare. Needs no server.
     #[command(subcommand)]
     Archive(ArchiveCommand),
@@ -257,6 +269,10 @@ impl Command {
             Self::Show(args) | Self::State(StateCommand::Show(args)) => args.state(),
             Self::List(args) | Self::State(StateCommand::List(args)) => args.state(),
             Self::Import(ImportCommand::Snapshot(args)) => args.state.argument.clone(),
+            Self::Export(ExportCommand::State(args)) => args.state.argument.clone(),
+            Self::Tag(TagCommand::Set(args)) => args.state.argument.clone(),
+            Self::Tag(TagCommand::List(args)) => args.argument.clone(),
+            Self::Tag(TagCommand::Unset(args)) => args.state.argument.clone(),
             Self::Rollback(args) => args.state.argument.clone(),
             Self::Unlock(args) => args.state.argument.clone(),
             Self::Undelete(args) => args.state.argument.clone(),

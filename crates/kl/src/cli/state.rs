@@ -6,6 +6,7 @@ use std::str::FromStr as _;
 use clap::{Args, Subcommand};
 use protocol::StateId;
 
+use super::transfer::ImportArchiveArgs;
 use crate::config::StateRef;
 use crate::config::values::Span;
 
@@ -214,6 +215,8 @@ impl ShowArgs {
 pub(crate) enum ImportCommand {
     /// Write a state file as the next version of a state.
     Snapshot(SnapshotArgs),
+    /// Restore a state with its whole history from an archive.
+    Archive(ImportArchiveArgs),
 }
 
 #[derive(Debug, Clone, Args)]

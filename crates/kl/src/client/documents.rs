@@ -27,6 +27,11 @@ const PIECE: usize = 64 * 1024;
 /// A body that tells how much of it has been taken.
 pub(super) fn in_pieces(document: Bytes, progress: Progress) -> Body {
     progress.restart();
+    pieces(document, progress)
+}
+
+/// The same for a part of something larger.
+pub(super) fn pieces(document: Bytes, progress: Progress) -> Body {
     let mut rest = document;
     Body::wrap_stream(futures::stream::iter(std::iter::from_fn(move || {
         if rest.is_empty() {

@@ -35,7 +35,7 @@ pub(crate) enum ApiError {
 }
 
 impl ApiError {
-    pub(super) fn unreachable(server: &Server, error: &reqwest::Error) -> Self {
+    pub(crate) fn unreachable(server: &Server, error: &reqwest::Error) -> Self {
         let reason = if error.is_timeout() {
             "no answer in time".to_owned()
         } else {

@@ -4,6 +4,7 @@
 //! repeated here ([`Repeat`]); what a refusal means for the user is said in [`ApiError`]. No method
 //! decides anything: commands do.
 
+mod archives;
 mod documents;
 mod error;
 mod kept;
@@ -23,6 +24,7 @@ use reqwest::{Method, Response, StatusCode, Url};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+pub(crate) use self::archives::Place;
 pub(crate) use self::documents::Upload;
 pub(crate) use self::error::ApiError;
 use crate::config::{Credential, Server};

@@ -12,6 +12,7 @@ mod graph;
 mod history;
 mod import;
 mod init;
+mod jobs;
 mod list;
 mod members;
 mod pages;
@@ -22,7 +23,9 @@ mod rollback;
 mod runs;
 mod show;
 mod status;
+mod tags;
 mod tokens;
+mod transfer;
 mod undelete;
 mod unlock;
 mod version_ref;
@@ -33,7 +36,7 @@ mod work;
 use chrono::{DateTime, Utc};
 use protocol::WorkspaceId;
 
-use crate::cli::{ApplyCommand, Command, ImportCommand, StateCommand};
+use crate::cli::{ApplyCommand, Command, ExportCommand, ImportCommand, StateCommand};
 use crate::client::Client;
 use crate::config::{Server, Settings, StateAddress, Surroundings, credential};
 use crate::failure::{Failure, Result};
@@ -144,6 +147,10 @@ pub(crate) async fn run(command: Command, context: &Context) -> Result<()> {
             list::addresses(args, context).await
         }
         Command::Import(ImportCommand::Snapshot(args)) => import::run(args, context).await,
+        Command::Import(ImportCommand::Archive(args)) => transfer::import(args, context).await,
+        Command::Export(ExportCommand::State(args)) => transfer::export(args, context).await,
+        Command::Jobs(args) => jobs::run(args, context).await,
+        Command::Tag(command) => tags::run(command, context).await,
         Command::Rollback(args) => rollback::run(args, context).await,
         Command::Unlock(args) => unlock::run(args, context).await,
         Command::Environment(command) => environments::run(command, context).await,

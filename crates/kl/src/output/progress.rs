@@ -42,6 +42,23 @@ impl Progress {
         Self::reveal_later(printer, bar, Some(line))
     }
 
+    /// A job of the server, which is asked for how far it is.
+    pub(crate) fn job(printer: Printer, what: &str) -> Self {
+        let bar = hidden(None, "{spinner} {msg}").with_message(what.to_owned());
+        Self::reveal_later(printer, bar, Some(what.to_owned()))
+    }
+
+    /// So much of a job is done.
+    pub(crate) fn set(&self, what: &'static str, done: u64, total: u64) {
+        let bar = &self.0.bar;
+        bar.set_message(what);
+        if total > 0 {
+            set_template(bar, "{msg} [{bar:30}] {bytes} of {total_bytes}, {eta} left");
+            bar.set_length(total);
+            bar.set_position(done);
+        }
+    }
+
     /// Waiting for an answer.
     pub(crate) fn waiting(printer: Printer, whom: &str) -> Self {
         let bar = hidden(None, "{spinner} waiting for {msg}").with_message(whom.to_owned());

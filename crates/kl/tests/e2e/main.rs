@@ -11,6 +11,7 @@
 #[path = "../harness/mod.rs"]
 mod harness;
 
+mod archives;
 mod imports;
 mod locks;
 mod native;

@@ -20,6 +20,8 @@ use crate::{Db, DbOptions, schema};
 
 /// The role that kld logs in with in tests. It belongs to the server, so every test shares it.
 const APP_ROLE: &str = "kl_test_app";
+/// The role that archive workers log in with in tests.
+const WORKER_ROLE: &str = "kl_test_worker";
 
 /// A database of one test. Dropped with the value, whatever becomes of the test.
 #[derive(Debug)]
@@ -95,7 +97,19 @@ impl TestDatabase {
         options.to_url_lossy().to_string().into()
     }
 
-    /// The same, reached through a [`Wire`].
+    /// The URL of the role that archive workers use.
+    #[must_use]
+    pub fn worker_url(&self) -> SecretString {
+        let options = self
+            .server
+            .clone()
+            .database(&self.name)
+            .username(WORKER_ROLE)
+            .password(WORKER_ROLE);
+        options.to_url_lossy().to_string().into()
+    }
+
+    /// The URL of the service's role, reached through a [`Wire`].
     #[must_use]
     pub fn app_url_through(&self, address: SocketAddr) -> SecretString {
         let options = self
@@ -205,14 +219,16 @@ async fn ensure_template(server: &PgConnectOptions) -> String {
         schema::migrate(&url)
             .await
             .expect("the migrations run on an empty database");
-        run(
-            &mut connection,
-            format!(
-                "DO $$ BEGIN CREATE ROLE {APP_ROLE} LOGIN PASSWORD '{APP_ROLE}' IN ROLE kilolock_app; \
-                 EXCEPTION WHEN duplicate_object THEN NULL; END $$"
-            ),
-        )
-        .await;
+        for (role, group) in [(APP_ROLE, "kilolock_app"), (WORKER_ROLE, "kilolock_worker")] {
+            run(
+                &mut connection,
+                format!(
+                    "DO $$ BEGIN CREATE ROLE {role} LOGIN PASSWORD '{role}' IN ROLE {group}; \
+                     EXCEPTION WHEN duplicate_object THEN NULL; END $$"
+                ),
+            )
+            .await;
+        }
         // Marked last: a template without the mark is half made.
         run(
             &mut connection,

@@ -16,7 +16,7 @@ use crate::stack::{ObjectStorage, Stack, StackOptions};
 
 /// Run CMD inside a throw-away Kilolock and hand on its exit code.
 ///
-/// Brings up Postgres, Redis, N replicas of kld (behind HAProxy when N > 1) and tenants to act as, runs CMD, and
+/// Brings up Postgres, Redis, N replicas of kld (behind HAProxy when N > 1), an archive worker and tenants to act as, runs CMD, and
 /// removes everything again, also on Ctrl-C. Missing services are installed by apt when run as root.
 #[derive(Args, Debug)]
 #[command(after_long_help = VARIABLES)]
@@ -43,7 +43,7 @@ pub(crate) struct ShapeArgs {
     /// Run Postgres with its durable defaults (fsync on), for figures that mean something.
     #[arg(long)]
     pub(crate) durable: bool,
-    /// Run an S3 server too.
+    /// Run an S3 server too, and keep archives in it; otherwise a folder holds them.
     #[arg(long)]
     pub(crate) s3: bool,
 }
@@ -68,6 +68,7 @@ CMD finds in its environment:
   KL_STACK_URL              where clients connect (the balancer when N > 1)
   KL_STACK_REPLICA_URLS     every replica, separated by spaces
   KL_STACK_METRICS_URLS     every replica's /metrics
+  KL_STACK_WORKER_METRICS_URL  the archive worker's /metrics
   KL_STACK_DATABASE_URL     Postgres, as the superuser of the throw-away cluster
   KL_STACK_REDIS_URL        Redis
   KL_STACK_WORKSPACE        a workspace (ws_…)
@@ -82,7 +83,7 @@ CMD finds in its environment:
                             with --s3
   KL_STACK_DIR              holds NAME.log of every process
   KL_STACK_PIDS             a file with a line `name pid` per process
-and `kl` and `kld` first on its PATH.
+and `kl`, `kld` and `archive-worker` first on its PATH.
 
 Example:
   cargo xtask stack --replicas 2 -- sh -c 'curl -sf $KL_STACK_URL/readyz'";

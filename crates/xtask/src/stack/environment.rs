@@ -42,6 +42,10 @@ impl Stack {
                 joined(&self.replicas, Replica::metrics_url),
             ),
             (
+                "KL_STACK_WORKER_METRICS_URL",
+                self.worker.metrics_url().to_owned(),
+            ),
+            (
                 "KL_STACK_DATABASE_URL",
                 self.databases.postgres.superuser_url(DATABASE),
             ),

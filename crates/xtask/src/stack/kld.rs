@@ -27,11 +27,12 @@ const STOP_WITH: StopWith = StopWith::Kill;
 
 const READY_WITHIN: Duration = Duration::from_secs(30);
 
-/// Builds `kld` and `kl` with the features of the whole workspace, so that this and `cargo test --workspace` share
+/// Builds `kld`, `kl` and `archive-worker` with the features of the whole workspace, so that this and `cargo test --workspace` share
 /// their dependencies.
 pub(crate) async fn build(workspace: &Workspace, profile: Profile) -> Result<()> {
     let mut build = workspace.cargo();
     build.args(["build", "--workspace", "--bin", "kld", "--bin", "kl"]);
+    build.args(["--bin", "archive-worker"]);
     if profile == Profile::Release {
         build.arg("--release");
     }
@@ -41,16 +42,22 @@ pub(crate) async fn build(workspace: &Workspace, profile: Profile) -> Result<()>
 /// What all replicas of one stack share.
 #[derive(Debug)]
 pub(crate) struct Settings {
-    program: PathBuf,
+    bin_dir: PathBuf,
     environment: Vec<(&'static str, String)>,
     public_url: String,
 }
 
 impl Settings {
-    pub(crate) fn new(bin_dir: PathBuf, databases: &Databases, public_url: String) -> Self {
+    /// `blobs`: where archives are kept, by the names that the services read.
+    pub(crate) fn new(
+        bin_dir: PathBuf,
+        databases: &Databases,
+        public_url: String,
+        blobs: Vec<(&'static str, String)>,
+    ) -> Self {
         let postgres = &databases.postgres;
-        Self {
-            program: bin_dir.join("kld"),
+        let mut settings = Self {
+            bin_dir,
             environment: vec![
                 ("KL_DATABASE_URL", postgres.url(LOGIN_ROLE, DATABASE)),
                 ("KL_MIGRATE_DATABASE_URL", postgres.superuser_url(DATABASE)),
@@ -60,7 +67,9 @@ impl Settings {
                 ("KL_PUBLIC_URL", public_url.clone()),
             ],
             public_url,
-        }
+        };
+        settings.environment.extend(blobs);
+        settings
     }
 
     pub(crate) fn public_url(&self) -> &str {
@@ -68,7 +77,12 @@ impl Settings {
     }
 
     fn command(&self) -> std::process::Command {
-        let mut command = supervised(&self.program, None, STOP_WITH);
+        self.command_of("kld")
+    }
+
+    /// One of our programs, in the environment that all of them share.
+    pub(crate) fn command_of(&self, program: &str) -> std::process::Command {
+        let mut command = supervised(&self.bin_dir.join(program), None, STOP_WITH);
         command.envs(self.environment.iter().map(|(key, value)| (key, value)));
         command
     }
@@ -79,7 +93,7 @@ fn secret() -> String {
     BASE64_STANDARD.encode(rand::random::<[u8; 32]>())
 }
 
-/// Creates the stack's database, migrates it, and creates the role that the replicas log in as.
+/// Creates the stack's database, migrates it, and creates the roles that replicas and workers log in as.
 pub(crate) async fn migrate(settings: &Settings, postgres: &Postgres) -> Result<()> {
     postgres
         .sql("postgres", &format!("create database {DATABASE}"))
@@ -88,8 +102,14 @@ pub(crate) async fn migrate(settings: &Settings, postgres: &Postgres) -> Result<
     migrate.arg("migrate");
     foreground::output(migrate.into()).await?;
     // After the migrations: the first of them creates the group role.
-    let create_role = format!("create role {LOGIN_ROLE} login in role kilolock_app");
-    postgres.sql(DATABASE, &create_role).await.map(drop)
+    for (role, group) in [
+        (LOGIN_ROLE, "kilolock_app"),
+        (super::worker::LOGIN_ROLE, "kilolock_worker"),
+    ] {
+        let create_role = format!("create role {role} login in role {group}");
+        postgres.sql(DATABASE, &create_role).await?;
+    }
+    Ok(())
 }
 
 /// Creates the first operator token. It is the only line on stdout.

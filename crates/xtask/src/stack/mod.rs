@@ -1,4 +1,4 @@
-//! A throw-away Kilolock: its databases, N replicas, a balancer, and tenants to act as.
+//! A throw-away Kilolock: its databases, N replicas, an archive worker, a balancer, and tenants to act as.
 //!
 //! [`Stack::start`] brings everything up on free loopback ports under one temporary directory; dropping the value
 //! takes everything down again. The commands `stack`, `test`, `demo`, `lane` and `bench` all use this one; the part that needs
@@ -13,6 +13,7 @@ pub(crate) mod redis;
 pub(crate) mod s3;
 pub(crate) mod scratch;
 pub(crate) mod tenancy;
+pub(crate) mod worker;
 
 use std::num::NonZeroU8;
 
@@ -29,6 +30,7 @@ use kld::{Replica, Settings};
 use postgres::Durability;
 use s3::S3Server;
 use tenancy::Tenancy;
+use worker::Worker;
 
 /// What to bring up.
 #[derive(Clone, Copy, Debug)]
@@ -50,6 +52,7 @@ pub(crate) enum ObjectStorage {
 #[derive(Debug)]
 pub(crate) struct Stack {
     balancer: Option<Balancer>,
+    worker: Worker,
     replicas: Vec<Replica>,
     s3: Option<S3Server>,
     pub(crate) tenancy: Tenancy,
@@ -79,7 +82,15 @@ impl Stack {
             Some(port) => format!("http://127.0.0.1:{port}"),
             None => addresses[0].url(),
         };
-        let settings = Settings::new(workspace.bin_dir(options.profile), &databases, public_url);
+        let blobs = match &s3 {
+            Some(s3) => s3.settings(),
+            None => {
+                let folder = scratch.data_dir("blobs")?;
+                vec![("KL_BLOBS", format!("file:{}", folder.display()))]
+            }
+        };
+        let bin_dir = workspace.bin_dir(options.profile);
+        let settings = Settings::new(bin_dir, &databases, public_url, blobs);
         kld::migrate(&settings, postgres).await?;
         let operator_token = kld::bootstrap(&settings).await?;
 
@@ -87,6 +98,7 @@ impl Stack {
         for (address, number) in addresses.into_iter().zip(1..) {
             replicas.push(Replica::start(number, address, &settings, scratch).await?);
         }
+        let worker = Worker::start(&settings, postgres, scratch, &mut ports).await?;
         let balancer = match balancer_port {
             Some(port) => Some(Balancer::start(workspace, scratch, port, &replicas).await?),
             None => None,
@@ -97,6 +109,7 @@ impl Stack {
 
         let stack = Self {
             balancer,
+            worker,
             replicas,
             s3,
             tenancy,
@@ -120,6 +133,11 @@ impl Stack {
         self.replicas[0].process().pid()
     }
 
+    /// The process of the archive worker, for the same.
+    pub(crate) fn worker_pid(&self) -> u32 {
+        self.worker.process().pid()
+    }
+
     fn processes(&self) -> impl Iterator<Item = &Process> {
         [
             self.databases.postgres.process(),
@@ -128,6 +146,7 @@ impl Stack {
         .into_iter()
         .chain(self.s3.as_ref().map(S3Server::process))
         .chain(self.replicas.iter().map(Replica::process))
+        .chain([self.worker.process()])
         .chain(self.balancer.as_ref().map(Balancer::process))
     }
 

@@ -57,6 +57,16 @@ impl S3Server {
         &self.process
     }
 
+    /// What the services need to keep archives here.
+    pub(crate) fn settings(&self) -> Vec<(&'static str, String)> {
+        vec![
+            ("KL_BLOBS", format!("s3://{BUCKET}")),
+            ("KL_S3_ENDPOINT", self.endpoint.clone()),
+            ("KL_S3_ACCESS_KEY", ACCESS_KEY.to_owned()),
+            ("KL_S3_SECRET_KEY", self.secret_key.clone()),
+        ]
+    }
+
     /// What a client needs, by the names that the stack exports.
     pub(crate) fn environment(&self) -> [(&'static str, String); 4] {
         [

@@ -1,5 +1,6 @@
 //! The handlers, and the route table put together from each module's rows.
 
+mod archives;
 pub mod parameter;
 mod runs;
 pub mod service;
@@ -17,6 +18,7 @@ pub fn table() -> Vec<Route> {
     routes.extend(tenancy::routes());
     routes.extend(terraform::routes());
     routes.extend(states::routes());
+    routes.extend(archives::routes());
     routes.extend(runs::routes());
     routes.extend(state_engine::routes());
     routes

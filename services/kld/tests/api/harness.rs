@@ -52,6 +52,8 @@ pub(crate) struct Setup {
     pub(crate) pool: u32,
     /// How long a request waits for one of them.
     pub(crate) acquire_timeout: Duration,
+    /// More of the configuration, by the names of environment variables.
+    pub(crate) settings: Vec<(&'static str, String)>,
 }
 
 impl Default for Setup {
@@ -66,6 +68,7 @@ impl Default for Setup {
             },
             pool: 5,
             acquire_timeout: Duration::from_secs(1),
+            settings: Vec::new(),
         }
     }
 }
@@ -102,7 +105,7 @@ impl TestApp {
             Some(address) => database.app_url_through(address),
             None => database.app_url(),
         };
-        let source = source(store::testing::expose(&url));
+        let source = source(store::testing::expose(&url), &setup.settings);
         let mut replicas = Vec::new();
         for _ in 0..setup.replicas {
             let mut options = DbOptions::new(url.clone());
@@ -200,14 +203,15 @@ async fn listen() -> TcpListener {
 }
 
 /// A configuration that every replica of a deployment shares.
-fn source(database_url: &str) -> Source {
+pub(crate) fn source(database_url: &str, more: &[(&'static str, String)]) -> Source {
     let redis_url = std::env::var("KL_TEST_REDIS_URL").expect("KL_TEST_REDIS_URL names a Redis");
-    let values: BTreeMap<&str, String> = BTreeMap::from([
+    let mut values: BTreeMap<&str, String> = BTreeMap::from([
         ("KL_DATABASE_URL", database_url.to_owned()),
         ("KL_REDIS_URL", redis_url),
         ("KL_TOKEN_PEPPER", STANDARD.encode([1; 32])),
         ("KL_DEPLOYMENT_KEY", STANDARD.encode([2; 32])),
     ]);
+    values.extend(more.iter().cloned());
     Source::new(Box::new(move |key| values.get(key).cloned()), None).unwrap()
 }
 

@@ -7,6 +7,7 @@ mod extract;
 mod file;
 mod show;
 
+pub(super) use self::file::{ArchiveFile, Limits, readable};
 use crate::cli::ArchiveCommand;
 use crate::failure::Result;
 use crate::output::Printer;

@@ -34,7 +34,7 @@ pub(super) async fn measure(bench: &Bench, report: &Report) -> Result<()> {
 }
 
 /// The largest resident size that a process has had.
-fn peak_bytes(pid: u32) -> Result<u64> {
+pub(super) fn peak_bytes(pid: u32) -> Result<u64> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     let kilobytes = line.and_then(|line| line.trim().strip_suffix(" kB"));

@@ -5,6 +5,7 @@
 //! Figures that need the same preparation are a group: one module, one list of names, one function. Each group runs on
 //! a stack of its own, so that no figure depends on what ran before it.
 
+mod archive;
 mod client;
 mod corpus;
 mod delta;
@@ -79,10 +80,11 @@ enum Group {
     Memory,
     Locks,
     Small,
+    Archive,
 }
 
 impl Group {
-    const ALL: [Self; 10] = [
+    const ALL: [Self; 11] = [
         Self::Corpus,
         Self::Split,
         Self::Small,
@@ -93,6 +95,7 @@ impl Group {
         Self::Delta,
         Self::Slice,
         Self::Disk,
+        Self::Archive,
     ];
 
     fn names(self) -> &'static [&'static str] {
@@ -107,6 +110,7 @@ impl Group {
             Self::Memory => memory::NAMES,
             Self::Locks => locks::NAMES,
             Self::Small => small::NAMES,
+            Self::Archive => archive::NAMES,
         }
     }
 
@@ -122,6 +126,7 @@ impl Group {
             Self::Memory => memory::measure(bench, report).await,
             Self::Locks => locks::measure(bench, report).await,
             Self::Small => small::measure(bench, report).await,
+            Self::Archive => archive::measure(bench, report).await,
         }
     }
 }
@@ -165,7 +170,8 @@ async fn run_optimised(workspace: &Workspace, filter: Option<&str>) -> Result<u8
     let mut build = workspace.cargo();
     build
         .args(["build", "--quiet", "--release", "--workspace"])
-        .args(["--bin", "kld", "--bin", "kl", "--bin", "xtask"]);
+        .args(["--bin", "kld", "--bin", "kl", "--bin", "xtask"])
+        .args(["--bin", "archive-worker"]);
     foreground::run_checked(build).await?;
     let mut bench = Command::new(workspace.bin_dir(Profile::Release).join("xtask"));
     bench.arg("bench").args(filter);

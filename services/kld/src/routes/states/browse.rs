@@ -16,7 +16,7 @@ use serde_json::value::RawValue;
 use tfstate::Address;
 use utoipa::IntoParams;
 
-use super::history::version_ref;
+use super::history::named_version;
 use super::mask::mask;
 use super::render;
 use crate::access::{EnvironmentCaller, StateCaller};
@@ -150,7 +150,10 @@ pub(super) async fn list_resources(
     let limit = query.limit.unwrap_or(PAGE).clamp(1, LARGEST_PAGE);
     let (wanted, after) = match &query.cursor {
         Some(cursor) => position(cursor)?,
-        None => (wanted(query.version.as_deref())?, Vec::new()),
+        None => {
+            let version = query.version.as_deref();
+            (wanted(&app, &caller, version).await?, Vec::new())
+        }
     };
     let (version, rows) = app
         .engine
@@ -168,8 +171,15 @@ pub(super) async fn list_resources(
     }))
 }
 
-fn wanted(version: Option<&str>) -> Result<VersionRef, ApiError> {
-    version.map_or(Ok(VersionRef::Head), version_ref)
+async fn wanted(
+    app: &AppState,
+    caller: &StateCaller,
+    version: Option<&str>,
+) -> Result<VersionRef, ApiError> {
+    match version {
+        None => Ok(VersionRef::Head),
+        Some(version) => named_version(app, caller, version).await,
+    }
 }
 
 /// A cursor names the version as well: pages of a list do not move when the head does.
@@ -225,7 +235,7 @@ pub(super) async fn get_resource(
         .instance(
             &acting,
             caller.name(),
-            wanted(query.version.as_deref())?,
+            wanted(&app, &caller, query.version.as_deref()).await?,
             &address.to_string(),
         )
         .await?;

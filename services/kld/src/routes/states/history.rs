@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::{Path, Query, State};
 use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use engine::VersionRef;
+use engine::{VersionRef, is_tag};
 use protocol::runs::{AdoptKept, KeptComparison, Run};
 use protocol::states::{Version, VersionPage};
 use protocol::{Code, VersionId};
@@ -24,7 +24,7 @@ const PAGE: i64 = 50;
 const LARGEST_PAGE: i64 = 500;
 
 /// Reads how a version is named: its number, `head`, `@2` for two before the head, or its id.
-pub(super) fn version_ref(text: &str) -> Result<VersionRef, ApiError> {
+fn version_ref(text: &str) -> Result<VersionRef, ApiError> {
     let wanted = match text {
         "head" | "current" => Some(VersionRef::Head),
         _ => match text.strip_prefix('@') {
@@ -48,9 +48,25 @@ pub(super) fn version_ref(text: &str) -> Result<VersionRef, ApiError> {
     wanted.ok_or_else(|| {
         ApiError::with_detail(
             Code::InvalidRequest,
-            "a version is named by its number, by its id, by `head`, or by `@1` for the one before the head",
+            "a version is named by its number, by its id, by a tag, by `head`, or by `@1` for the one before the head",
         )
     })
+}
+
+/// Finds out which version is meant, where its name may also be a tag of the state.
+pub(crate) async fn named_version(
+    app: &AppState,
+    caller: &StateCaller,
+    text: &str,
+) -> Result<VersionRef, ApiError> {
+    match version_ref(text) {
+        Err(_) if is_tag(text) => {
+            let acting = acting(caller)?;
+            let tagged = app.engine.tagged_version(&acting, caller.name(), text);
+            Ok(tagged.await?)
+        }
+        otherwise => otherwise,
+    }
 }
 
 #[derive(Debug, Deserialize, IntoParams)]
@@ -95,7 +111,7 @@ pub(super) struct VersionPath {
 /// One version.
 #[utoipa::path(get, path = "/v1/states/{ws}/{env}/{name}/versions/{version}", tag = "states",
     params(("ws" = String, Path), ("env" = String, Path), ("name" = String, Path),
-        ("version" = String, Path, description = "its number or id, `head`, or `@1` for the one before the head")),
+        ("version" = String, Path, description = "its number or id, a tag, `head`, or `@1` for the one before the head")),
     responses((status = 200, body = Version)))]
 pub(super) async fn get_version(
     State(app): State<AppState>,
@@ -107,7 +123,7 @@ pub(super) async fn get_version(
         .version(
             &acting(&caller)?,
             caller.name(),
-            version_ref(&path.version)?,
+            named_version(&app, &caller, &path.version).await?,
         )
         .await?;
     Ok(Json(render::version(&version)))
@@ -124,7 +140,7 @@ pub(super) async fn read_version_document(
     method: Method,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    let wanted = version_ref(&path.version)?;
+    let wanted = named_version(&app, &caller, &path.version).await?;
     let document = app
         .engine
         .read_version(&acting(&caller)?, caller.name(), wanted)

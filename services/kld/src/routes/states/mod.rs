@@ -3,7 +3,7 @@
 
 mod browse;
 mod graph;
-mod history;
+pub(crate) mod history;
 mod mask;
 mod operations;
 pub(super) mod render;

@@ -13,7 +13,7 @@ use protocol::states::{
 use protocol::{Code, LockInfo, StateId};
 use uuid::Uuid;
 
-use super::history::version_ref;
+use super::history::named_version;
 use super::render;
 use crate::access::StateCaller;
 use crate::body::Json as JsonBody;
@@ -32,7 +32,7 @@ pub(super) async fn roll_back_state(
     caller: StateCaller,
     JsonBody(request): JsonBody<RollbackRequest>,
 ) -> Result<Json<RollbackAnswer>, ApiError> {
-    let wanted = version_ref(&request.to)?;
+    let wanted = named_version(&app, &caller, &request.to).await?;
     let done = app
         .engine
         .roll_back(&acting(&caller)?, caller.name(), wanted)

@@ -3,7 +3,7 @@
 pub mod audit;
 pub mod environments;
 pub mod members;
-mod repeatable;
+pub(crate) mod repeatable;
 pub mod tokens;
 pub mod whoami;
 pub mod workspaces;

@@ -10,7 +10,7 @@ use crate::body::IdempotencyKey;
 use crate::error::ApiError;
 
 /// The answer that this request got before, if it came before. Otherwise the key is claimed for the transaction.
-pub(super) async fn answered_before<T: DeserializeOwned>(
+pub(crate) async fn answered_before<T: DeserializeOwned>(
     tx: &mut WorkspaceTx,
     principal: &PrincipalId,
     key: Option<&IdempotencyKey>,
@@ -21,7 +21,7 @@ pub(super) async fn answered_before<T: DeserializeOwned>(
 }
 
 /// What a claim says about the request.
-pub(super) fn earlier_answer<T: DeserializeOwned>(claim: Claim) -> Result<Option<T>, ApiError> {
+pub(crate) fn earlier_answer<T: DeserializeOwned>(claim: Claim) -> Result<Option<T>, ApiError> {
     match claim {
         Claim::New => Ok(None),
         Claim::Answered(answer) => serde_json::from_value(answer)
@@ -32,7 +32,7 @@ pub(super) fn earlier_answer<T: DeserializeOwned>(claim: Claim) -> Result<Option
 }
 
 /// Keeps the answer for a repetition. It must hold no secret.
-pub(super) async fn keep_answer(
+pub(crate) async fn keep_answer(
     tx: &mut WorkspaceTx,
     principal: &PrincipalId,
     key: Option<&IdempotencyKey>,

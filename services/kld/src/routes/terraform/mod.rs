@@ -116,7 +116,7 @@ pub(crate) fn acting_on(caller: &RunCaller) -> Result<Caller, ApiError> {
     acting_as(caller)
 }
 
-fn acting_as(context: &Context) -> Result<Caller, ApiError> {
+pub(crate) fn acting_as(context: &Context) -> Result<Caller, ApiError> {
     #[derive(Debug, thiserror::Error)]
     #[error("the decision was not on an environment")]
     struct NotInEnvironment;

@@ -16,6 +16,9 @@ impl From<EngineError> for ApiError {
     }
 }
 
+/// When to come back to an object store that is away.
+const BLOB_RETRY_SECONDS: u32 = 2;
+
 /// The refusal of a use case as the client sees it.
 pub(crate) fn refusal(error: EngineError) -> ApiError {
     let said = error.to_string();
@@ -149,6 +152,10 @@ pub(crate) fn refusal(error: EngineError) -> ApiError {
         error @ (EngineError::Damaged { .. } | EngineError::NoDataKey | EngineError::Seal(_)) => {
             ApiError::new(Code::StateDamaged).caused_by(&error)
         }
+        EngineError::Rejected(code, detail) => ApiError::with_detail(code, detail),
+        EngineError::Blob(ref away) => ApiError::new(Code::Unavailable)
+            .caused_by(away)
+            .retry_after(BLOB_RETRY_SECONDS),
         EngineError::Store(error) => error.into(),
     }
 }

@@ -1,0 +1,111 @@
+//! Workers are killed without warning. A few times here; `KL_KILLS=50` makes it fifty.
+
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use protocol::JobId;
+use protocol::archives::{Job, JobStatus};
+
+use crate::documents::document;
+use crate::world::{Backend, World, read};
+
+const VERSIONS: u64 = 12;
+
+fn kills() -> usize {
+    std::env::var("KL_KILLS").map_or(4, |kills| kills.parse().unwrap())
+}
+
+/// A worker as a process of its own.
+fn spawn(world: &World) -> Child {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_archive-worker"));
+    command
+        .env_clear()
+        .envs(world.settings.iter().map(|(key, value)| (key, value)))
+        .env(
+            "KL_DATABASE_URL",
+            store::testing::expose(&world.app.database.worker_url()),
+        )
+        .env("KL_METRICS_LISTEN", "127.0.0.1:0")
+        .env("KL_JOB_LEASE_SECONDS", "1")
+        .env("KL_JOB_ABANDONMENTS", "1000")
+        .env("KL_LOG", "warn")
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    command.spawn().unwrap()
+}
+
+async fn ask_import(world: &World, bytes: &[u8], name: &str) -> JobId {
+    let job: Job = read(world.ask_import(&World::import_request(bytes, name)).await).await;
+    world.upload(job.id, bytes).await;
+    read::<Job>(world.complete(job.id).await).await.id
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn killed_workers_leave_each_job_done_exactly_once_and_nothing_else() {
+    for backend in [Backend::Folder, Backend::S3] {
+        let mut world = World::start(backend).await;
+        for serial in 1..=VERSIONS {
+            world.write("prod", document(serial, 1_500, 400)).await;
+        }
+        let bytes = world.export("prod").await;
+        world.stop_workers().await;
+
+        let mut exports = vec![world.ask_export("prod").await.id];
+        let mut imports = vec![ask_import(&world, &bytes, "copy0").await];
+        let mut killed_at_work = 0;
+        for _ in 0..kills() {
+            let mut worker = spawn(&world);
+            let life = rand::random_range(30..900);
+            tokio::time::sleep(Duration::from_millis(life)).await;
+            let leases =
+                "SELECT count(*) FROM job_queue WHERE lease_until > now() AND task <> 'clean'";
+            killed_at_work += i64::from(world.count(leases).await > 0);
+            worker.kill().unwrap();
+            worker.wait().unwrap();
+            // Whatever is half done, nobody sees half a state.
+            let (last, done) = (imports.len() - 1, world.job(*imports.last().unwrap()).await);
+            let name = format!("copy{last}");
+            let visible = world.status_of(&name).await;
+            match done.status {
+                JobStatus::Done => assert_eq!(visible, 200, "{name}"),
+                _ => assert_eq!(visible, 409, "{name}: {done:?}"),
+            }
+            if done.status.has_ended() {
+                let next = format!("copy{}", imports.len());
+                imports.push(ask_import(&world, &bytes, &next).await);
+            }
+            if world.job(*exports.last().unwrap()).await.status.has_ended() {
+                exports.push(world.ask_export("prod").await.id);
+            }
+        }
+        assert!(killed_at_work > 0, "no worker was killed at work");
+        world.start_worker();
+        for id in exports.iter().chain(&imports) {
+            world.done(*id).await;
+        }
+        for index in 0..imports.len() {
+            let name = format!("copy{index}");
+            let seqs: Vec<i64> = world.versions(&name).await.iter().map(|v| v.seq).collect();
+            assert_eq!(
+                seqs,
+                (1..=VERSIONS.cast_signed()).collect::<Vec<_>>(),
+                "{name}"
+            );
+            for seq in [1, VERSIONS / 2, VERSIONS] {
+                let found = world.document(&name, &seq.to_string()).await;
+                assert_eq!(found, document(seq, 1_500, 400), "{name} {seq}");
+            }
+        }
+        let audited = world.audited().await;
+        let times = |action: &str| audited.iter().filter(|done| *done == action).count();
+        assert_eq!(times("archive.exported"), exports.len() + 1);
+        assert_eq!(times("archive.imported"), imports.len());
+        assert_eq!(
+            world
+                .count("SELECT count(*) FROM states WHERE lifecycle = 'importing'")
+                .await,
+            0
+        );
+        world.cleaned().await;
+    }
+}
