@@ -68,7 +68,13 @@ pub async fn role_problems(connection: &mut PgConnection) -> Result<Vec<String>>
                 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
                 WHERE n.nspname = 'public' AND c.relname IN ('audit_entries', '_sqlx_migrations')
                     AND (
-                        has_any_column_privilege(c.oid, 'UPDATE')
+                        EXISTS (
+                            SELECT FROM pg_attribute a
+                            WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+                                -- An entry is linked into its chain after it is written.
+                                AND NOT (c.relname = 'audit_entries' AND a.attname IN ('chain_no', 'hash'))
+                                AND has_column_privilege(c.oid, a.attnum, 'UPDATE')
+                        )
                         OR has_table_privilege(c.oid, 'DELETE')
                     )
                 UNION ALL

@@ -19,7 +19,7 @@ use protocol::{EnvironmentId, StateName, WorkspaceId};
 pub(crate) use self::archive::{ArchiveCommand, DiffArgs, ExtractArgs, FileArgs, VerifyArgs};
 pub(crate) use self::state::{
     HistoryArgs, ImportCommand, InitArgs, ListArgs, PullArgs, RollbackArgs, ShowArgs, SnapshotArgs,
-    StateArgs, StateCommand, UndeleteArgs, UnlockArgs,
+    StateArgs, StateCommand, UndeleteArgs, UnlockArgs, VersionDiffArgs,
 };
 pub(crate) use self::tenancy::{
     AuditArgs, EnvironmentCommand, EnvironmentCreateArgs, EnvironmentSetArgs, MemberCommand,
@@ -203,6 +203,8 @@ way, the newest first.")]
     Status(StateArgs),
     /// List a state's versions, newest first.
     History(HistoryArgs),
+    /// List the addresses that differ between two versions.
+    Diff(VersionDiffArgs),
     /// Write out a state's document, byte for byte.
     Pull(PullArgs),
     /// Show one resource of a state.
@@ -274,6 +276,7 @@ impl Command {
             Self::Rollback(args) => args.state.argument.clone(),
             Self::Unlock(args) => args.state.argument.clone(),
             Self::Undelete(args) => args.state.argument.clone(),
+            Self::Diff(args) => args.state.argument.clone(),
             Self::Recover(args) => args.state.argument.clone(),
             _ => None,
         }

@@ -57,6 +57,25 @@ pub(crate) struct HistoryArgs {
 
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
+Example: kl diff prod --from 7
+
+JSON: {\"from\", \"to\", \"added\", \"changed\", \"removed\"}: two `Version` of the API and
+three lists of addresses.")]
+pub(crate) struct VersionDiffArgs {
+    #[command(flatten)]
+    pub(crate) state: StateArgs,
+
+    /// The version to start from: a number, a tag, @K or an id.
+    #[arg(long, value_name = "REF", default_value = "@1")]
+    pub(crate) from: String,
+
+    /// The version to compare with.
+    #[arg(long, value_name = "REF", default_value = "head")]
+    pub(crate) to: String,
+}
+
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "\
 Example: kl pull prod --version 7 -o prod.tfstate
 
 A version is named by its number in `kl history`, by its tag, by `@1` for the one

@@ -6,6 +6,7 @@ mod archive;
 mod audit;
 mod completions;
 mod config;
+mod diff;
 mod environments;
 mod graph;
 mod history;
@@ -135,6 +136,7 @@ pub(crate) async fn run(command: Command, context: &Context) -> Result<()> {
         Command::List(args) if args.is_bare() => list::states(context).await,
         Command::Status(_) => status::run(context).await,
         Command::History(args) => history::run(args, context).await,
+        Command::Diff(args) => diff::run(args, context).await,
         Command::Pull(args) | Command::State(StateCommand::Pull(args)) => {
             pull::run(args, context).await
         }

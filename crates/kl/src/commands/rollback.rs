@@ -66,32 +66,43 @@ pub(super) async fn run(args: RollbackArgs, context: &Context) -> Result<()> {
     Ok(())
 }
 
-/// What would differ. An instance that did not change between two versions is one and the same
-/// row in both, so the version it dates from tells, and no value has to be read.
 async fn compare(
     client: &Client,
     state: &StateAddress,
     current: Version,
     target: Version,
 ) -> Result<View, ApiError> {
-    let now = instances(client, state, &current).await?;
-    let mut then = instances(client, state, &target).await?;
-    let (mut changed, mut removed) = (Vec::new(), Vec::new());
-    for (key, since) in now {
-        match then.remove(&key) {
-            None => removed.push(label(&key)),
-            Some(before) if before != since => changed.push(label(&key)),
-            Some(_) => {}
-        }
-    }
+    let (added, changed, removed) = differences(client, state, &current, &target).await?;
     Ok(View {
-        added: then.keys().map(label).collect(),
+        added,
         changed,
         removed,
         current,
         target,
         applied: None,
     })
+}
+
+/// What a version has that another has not, what differs, and what it has no more. An instance that
+/// did not change between two versions is one and the same row in both, so the version it dates from
+/// tells, and no value has to be read.
+pub(super) async fn differences(
+    client: &Client,
+    state: &StateAddress,
+    from: &Version,
+    to: &Version,
+) -> Result<(Vec<String>, Vec<String>, Vec<String>), ApiError> {
+    let before = instances(client, state, from).await?;
+    let mut after = instances(client, state, to).await?;
+    let (mut changed, mut removed) = (Vec::new(), Vec::new());
+    for (key, since) in before {
+        match after.remove(&key) {
+            None => removed.push(label(&key)),
+            Some(then) if then != since => changed.push(label(&key)),
+            Some(_) => {}
+        }
+    }
+    Ok((after.keys().map(label).collect(), changed, removed))
 }
 
 /// An address, and the key of a deposed object where it is one.

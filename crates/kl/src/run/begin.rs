@@ -97,7 +97,11 @@ impl Queue {
         self.until.saturating_duration_since(Instant::now())
     }
 
+    /// How long the next request waits. The first does not: its answer says who is in front.
     fn poll_seconds(&self) -> u32 {
+        if self.told.is_empty() {
+            return 0;
+        }
         u32::try_from(self.left().min(LONGEST_POLL).as_secs()).unwrap_or(0)
     }
 

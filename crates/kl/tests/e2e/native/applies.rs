@@ -100,6 +100,9 @@ fn what_destroys_needs_a_word_of_its_own() {
     assert_eq!(site.addresses().len(), 2);
     site.apply(&["-f", "a.tf"]);
     assert_eq!(site.addresses(), ["terraform_data.a"]);
+    let diff = site.0.json(&["diff"]);
+    assert_eq!(diff["removed"], serde_json::json!(["terraform_data.b"]));
+    assert_eq!(diff["added"], serde_json::json!([]));
 }
 
 #[test]
