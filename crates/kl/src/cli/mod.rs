@@ -19,7 +19,7 @@ use protocol::{EnvironmentId, StateName, WorkspaceId};
 pub(crate) use self::archive::{ArchiveCommand, DiffArgs, ExtractArgs, FileArgs, VerifyArgs};
 pub(crate) use self::state::{
     HistoryArgs, ImportCommand, InitArgs, ListArgs, PullArgs, RollbackArgs, ShowArgs, SnapshotArgs,
-    StateArgs, StateCommand, UndeleteArgs, UnlockArgs, VersionDiffArgs,
+    StateArgs, StateCommand, StateMvArgs, StateRmArgs, UndeleteArgs, UnlockArgs, VersionDiffArgs,
 };
 pub(crate) use self::tenancy::{
     AuditArgs, EnvironmentCommand, EnvironmentCreateArgs, EnvironmentSetArgs, MemberCommand,
@@ -268,6 +268,8 @@ impl Command {
             Self::Pull(args) | Self::State(StateCommand::Pull(args)) => args.state.argument.clone(),
             Self::Show(args) | Self::State(StateCommand::Show(args)) => args.state(),
             Self::List(args) | Self::State(StateCommand::List(args)) => args.state(),
+            Self::State(StateCommand::Rm(args)) => args.state(),
+            Self::State(StateCommand::Mv(args)) => args.state(),
             Self::Import(ImportCommand::Snapshot(args)) => args.state.argument.clone(),
             Self::Export(ExportCommand::State(args)) => args.state.argument.clone(),
             Self::Tag(TagCommand::Set(args)) => args.state.argument.clone(),

@@ -104,6 +104,82 @@ pub(crate) enum StateCommand {
     Show(ShowArgs),
     /// Write out the document, byte for byte.
     Pull(PullArgs),
+    /// Forget what stands at addresses; the infrastructure stays. A preview unless
+    /// --apply is given.
+    #[command(visible_alias = "remove")]
+    Rm(StateRmArgs),
+    /// Let an object stand elsewhere; a preview unless --apply is given.
+    #[command(visible_alias = "move")]
+    Mv(StateMvArgs),
+}
+
+#[derive(Debug, Clone, Args)]
+#[command(
+    override_usage = "kl state rm [OPTIONS] [STATE] ADDRESS...",
+    after_help = "\
+Example: kl state rm prod 'module.old.aws_instance.web[0]' --apply
+
+An address names an instance, a resource with all its instances, or a module with
+all beneath it. Only these are claimed: others go on working on the rest, and
+plain Terraform is locked out for the moment it takes.
+
+JSON: {\"action\", \"address\", \"changes\", \"dependents\", \"warnings\", \"version\"}:
+`version` is null for a preview, and where there is nothing to do."
+)]
+pub(crate) struct StateRmArgs {
+    /// The state, where it is not the configured one, and what to forget.
+    #[arg(value_name = "STATE|ADDRESS", required = true)]
+    arguments: Vec<String>,
+
+    /// Do it; without this flag only what would change is shown.
+    #[arg(long)]
+    pub(crate) apply: bool,
+}
+
+impl StateRmArgs {
+    pub(crate) fn state(&self) -> Option<StateRef> {
+        named_state(&self.arguments)
+    }
+
+    pub(crate) fn addresses(&self) -> Vec<String> {
+        beside_state(&self.arguments).map(str::to_owned).collect()
+    }
+}
+
+#[derive(Debug, Clone, Args)]
+#[command(
+    override_usage = "kl state mv [OPTIONS] [STATE] FROM TO",
+    after_help = "\
+Example: kl state mv prod aws_instance.web aws_instance.front --apply
+
+Everything that belongs to the object comes along, and the dependency lists that
+name it follow.
+
+JSON: as of `kl state rm`."
+)]
+pub(crate) struct StateMvArgs {
+    /// The state, where it is not the configured one; from where, to where.
+    #[arg(value_name = "STATE|ADDRESS", required = true, num_args = 2..=3)]
+    arguments: Vec<String>,
+
+    /// Do it; without this flag only what would change is shown.
+    #[arg(long)]
+    pub(crate) apply: bool,
+}
+
+impl StateMvArgs {
+    pub(crate) fn state(&self) -> Option<StateRef> {
+        named_state(&self.arguments)
+    }
+
+    /// From where, to where; `None` if that is not what was named.
+    pub(crate) fn ends(&self) -> Option<(String, String)> {
+        let ends: Vec<&str> = beside_state(&self.arguments).collect();
+        match ends[..] {
+            [from, to] => Some((from.to_owned(), to.to_owned())),
+            _ => None,
+        }
+    }
 }
 
 #[derive(Debug, Clone, Args)]
@@ -136,24 +212,31 @@ impl ListArgs {
 
     /// The argument that names the state: the first that is no address.
     pub(crate) fn state(&self) -> Option<StateRef> {
-        self.arguments
-            .iter()
-            .find(|text| !is_address(text))
-            .and_then(|text| StateRef::from_str(text).ok())
+        named_state(&self.arguments)
     }
 
     /// The other arguments.
     pub(crate) fn filters(&self) -> impl Iterator<Item = &str> {
-        let mut state_seen = false;
-        self.arguments
-            .iter()
-            .map(String::as_str)
-            .filter(move |text| {
-                let is_state = !state_seen && !is_address(text) && StateRef::from_str(text).is_ok();
-                state_seen |= is_state;
-                !is_state
-            })
+        beside_state(&self.arguments)
     }
+}
+
+/// The argument that names the state: the first that is no address.
+fn named_state(arguments: &[String]) -> Option<StateRef> {
+    arguments
+        .iter()
+        .find(|text| !is_address(text))
+        .and_then(|text| StateRef::from_str(text).ok())
+}
+
+/// The arguments beside the one that names the state.
+fn beside_state(arguments: &[String]) -> impl Iterator<Item = &str> {
+    let mut state_seen = false;
+    arguments.iter().map(String::as_str).filter(move |text| {
+        let is_state = !state_seen && !is_address(text) && StateRef::from_str(text).is_ok();
+        state_seen |= is_state;
+        !is_state
+    })
 }
 
 /// Whether an argument reads as the address of a resource or a module.

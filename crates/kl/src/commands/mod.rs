@@ -15,6 +15,7 @@ mod init;
 mod jobs;
 mod list;
 mod members;
+mod operations;
 mod pages;
 mod pull;
 mod recover;
@@ -146,6 +147,8 @@ pub(crate) async fn run(command: Command, context: &Context) -> Result<()> {
         Command::List(args) | Command::State(StateCommand::List(args)) => {
             list::addresses(args, context).await
         }
+        Command::State(StateCommand::Rm(args)) => operations::remove(args, context).await,
+        Command::State(StateCommand::Mv(args)) => operations::relocate(args, context).await,
         Command::Import(ImportCommand::Snapshot(args)) => import::run(args, context).await,
         Command::Import(ImportCommand::Archive(args)) => transfer::import(args, context).await,
         Command::Export(ExportCommand::State(args)) => transfer::export(args, context).await,

@@ -15,6 +15,7 @@ mod archives;
 mod imports;
 mod locks;
 mod native;
+mod operations;
 mod reading;
 mod rollback;
 mod setup;
