@@ -133,7 +133,7 @@ fn versions_are_pulled_by_number_by_steps_back_and_into_files() {
     project
         .kl(&["pull", "--version", "no-such-tag"])
         .expect(1)
-        .says("a version is named by");
+        .says("there is no such version");
     for missing in ["4", "@3"] {
         project
             .kl(&["pull", "--version", missing])

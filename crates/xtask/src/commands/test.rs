@@ -18,7 +18,7 @@ use crate::terraform::Terraform;
 ///
 /// The tests find KL_TEST_DATABASE_URL (a superuser of the cluster; each test clones its own database from a migrated
 /// template), KL_TEST_REDIS_URL and KL_SHARED_DIR in their environment. Then the real terraform, if there is one on the
-/// path, is driven against two replicas behind HAProxy (`cargo xtask lane --replicas 2`).
+/// path, is driven against two replicas behind HAProxy (`cargo xtask lane --replicas 2`), and so is `kl` with it.
 #[derive(Args, Debug)]
 #[command(
     after_long_help = "Example:\n  cargo xtask test lock    # every test with `lock` in its name"
@@ -69,5 +69,15 @@ async fn end_to_end(workspace: &Workspace) -> Result<u8> {
         object_storage: ObjectStorage::Without,
     };
     let stack = Stack::start(workspace, options).await?;
-    lane::drive(&terraform, &stack).await
+    let code = lane::drive(&terraform, &stack).await?;
+    if code != 0 {
+        return Ok(code);
+    }
+    let mut kl = workspace.cargo();
+    kl.args(["test", "--package", "kl", "--test", "e2e", "--locked"])
+        .args(["--", "--ignored"])
+        .env_remove("DATABASE_URL")
+        .env("SQLX_OFFLINE", "true");
+    stack.prepare(&mut kl, &workspace.bin_dir(Profile::Debug))?;
+    Ok(exit_code(foreground::run(kl).await?))
 }

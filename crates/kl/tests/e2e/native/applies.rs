@@ -74,6 +74,7 @@ fn plain_terraform_is_told_who_holds_the_state_and_others_work_on_the_rest() {
     assert!(why.contains("it writes terraform_data.held"), "{why}");
 
     let waiting = colleague.spawn(&["apply", "-f", "held.tf", "--auto-approve", "--wait", "1m"]);
+    site.until("a waiter", || site.waiters() == 1);
     site.write("go", "");
     colleague.write("go", "");
     done(holder).expect(0);

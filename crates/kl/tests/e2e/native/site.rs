@@ -153,6 +153,13 @@ impl Site {
         status["runs"].as_array().map_or(0, Vec::len)
     }
 
+    /// How many wait for a part of the state.
+    pub(super) fn waiters(&self) -> usize {
+        let status = self.kl(&["status", "--json"]).stdout();
+        let status: Value = serde_json::from_str(&status).unwrap_or_default();
+        status["waiting"].as_array().map_or(0, Vec::len)
+    }
+
     /// Waits until a condition holds.
     #[track_caller]
     pub(super) fn until(&self, what: &str, condition: impl Fn() -> bool) {
