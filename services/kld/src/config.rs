@@ -201,11 +201,14 @@ impl Config {
         let listen_fix = "write an address and a port, such as 0.0.0.0:8080";
         let log: String = source.parse("log", "info".to_owned(), "write a level, such as info")?;
         let drain = source.parse("drain_seconds", 30, "write a whole number of seconds")?;
+        // In the order in which a person sets them: the first that is missing is named.
+        let database_url = source.get_secret("database_url", DATABASE_FIX)?;
+        let token_pepper = pepper(source)?;
         let deployment_key = deployment_key(source)?;
         let archives = ArchiveConfig::load(source, &deployment_key)?;
         Ok(Self {
             archives,
-            database_url: source.get_secret("database_url", DATABASE_FIX)?,
+            database_url,
             database_pool: source.parse("database_pool", 16, "write a whole number, such as 16")?,
             redis: redis(source)?,
             listen: source.parse("listen", ([127, 0, 0, 1], 8080).into(), listen_fix)?,
@@ -214,7 +217,7 @@ impl Config {
                 ([127, 0, 0, 1], 9090).into(),
                 listen_fix,
             )?,
-            token_pepper: pepper(source)?,
+            token_pepper,
             deployment_key,
             max_state_bytes: source.parse(
                 "max_state_bytes",
