@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use coordination::{Admission, Ask, Away, Held, Index, Loaded, Place, Queueing};
+use coordination::{Admission, Ask, Away, Held, Index, Loaded, Place, Queueing, StateKey};
 use graph::claims::{ClaimSet, Nodes};
 use protocol::LockInfo;
 use store::{Lane, State};
@@ -135,17 +135,18 @@ impl Engine {
 
     /// Gives a place in the queue, or an admission, back: the ledger has spoken, or nobody waits any more.
     pub(crate) fn leave_queue(&self, caller: &Caller, request: &Request<'_>) {
+        self.leave(state_key(caller, request.state), request.key.clone());
+    }
+
+    /// The same by name.
+    pub(super) fn leave(&self, key: StateKey, request: String) {
         let Queue {
             index: Some(index), ..
         } = &self.queue
         else {
             return;
         };
-        let (index, key, request) = (
-            Index::clone(index),
-            state_key(caller, request.state),
-            request.key.clone(),
-        );
+        let index = Index::clone(index);
         // Best effort: it lapses by itself. A request does not wait for that.
         tokio::spawn(async move { index.leave(&key, &request).await });
     }

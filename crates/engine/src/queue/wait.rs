@@ -60,13 +60,17 @@ impl Engine {
             },
             about: about(waiting.who, waiting.command, Lane::Native),
         };
+        let mut place_kept = GivesUp::new(self, caller, &request);
         // Before the first look, so that no end falls between the look and the wait.
         let mut wake = self.queue.wakes.listen(&key);
         let began = Instant::now();
         let (mut looked, mut doubted) = (began, false);
         loop {
             let place = match self.enter(caller, &request).await? {
-                Entry::Open(pass) => return Ok((pass, request)),
+                Entry::Open(pass) => {
+                    place_kept.disarm();
+                    return Ok((pass, request));
+                }
                 Entry::Wait(place) => place,
             };
             if place.is_settling() {
@@ -84,9 +88,11 @@ impl Engine {
                 let (conflicts, any_due) = self.look(caller, waiting).await?;
                 // What is overdue only the ledger can end, on the way; and what the index has not heard of yet is free.
                 if any_due || (conflicts.is_empty() && place.ahead == 0) {
+                    place_kept.disarm();
                     return Ok((Pass::around(), request));
                 }
                 if now >= waiting.until {
+                    place_kept.disarm();
                     return Err(self.busy(&key, &request.key, conflicts, &place));
                 }
             }
@@ -141,6 +147,29 @@ impl Engine {
         };
         let waiters = waiters.unwrap_or_default();
         waiters.into_iter().filter_map(shown).collect()
+    }
+}
+
+/// Gives the place in the queue back when its request is dropped half-way: the client has hung up, and is not to hold up
+/// those behind it.
+struct GivesUp(Option<(Engine, coordination::StateKey, String)>);
+
+impl GivesUp {
+    fn new(engine: &Engine, caller: &Caller, request: &Request<'_>) -> Self {
+        let key = state_key(caller, request.state);
+        Self(Some((engine.clone(), key, request.key.clone())))
+    }
+
+    fn disarm(&mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for GivesUp {
+    fn drop(&mut self) {
+        if let Some((engine, key, request)) = self.0.take() {
+            engine.leave(key, request);
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Keeping a run alive, and ending it.
 
 use graph::claims::{Access, ClaimSet};
+use protocol::LockInfo;
 use protocol::runs::{
     AbortRun, ExtendRun, FinishRun, RenewRun, Renewed, Run, RunOutcome, RunStatus,
 };
@@ -113,16 +114,30 @@ impl Engine {
             return Ok(run);
         }
         alive(&record)?;
+        let terraform = record.backend_lock.as_deref();
+        if let Some(info) = terraform.filter(|_| request.outcome == RunOutcome::Succeeded) {
+            // It has not said that it is done, and what it uploads last would find nobody.
+            let info = LockInfo::from_slice(info.as_bytes()).unwrap_or_default();
+            return Err(EngineError::BackendLocked(Box::new(info)));
+        }
+        let was_cut_off = terraform.is_some() && request.outcome == RunOutcome::Failed;
         if let Some(id) = record.reservation_id {
             store::lock_ledger(&mut tx, record.state_id).await?;
             let held = store::lock_active(&mut tx, id).await?;
             let held = held.ok_or(store::Error::Moved("the reservation ended meanwhile"))?;
             settle_marks(&mut tx, &record, &held, request).await?;
-            end_held(&mut tx, &held, End::Released, "its run was finished").await?;
+            if was_cut_off {
+                // What it built since its last upload is on no record.
+                let reason = "its Terraform ended without giving up its lock";
+                end_held(&mut tx, &held, End::Broken, reason).await?;
+            } else {
+                end_held(&mut tx, &held, End::Released, "its run was finished").await?;
+            }
         }
         let error = request.error.as_deref();
         store::end_run(&mut tx, record.id, wanted, error, plan).await?;
-        if request.outcome != RunOutcome::Planned {
+        // One that was cut off may still live: what it uploads is kept.
+        if request.outcome != RunOutcome::Planned && !was_cut_off {
             store::revoke_run_tokens(&mut tx, record.id).await?;
         }
         let what = audit::What::RunEnded {
@@ -193,7 +208,9 @@ async fn settle_marks(
     held: &Reservation,
     request: &FinishRun,
 ) -> Result<(), EngineError> {
-    if request.outcome == RunOutcome::Succeeded && held.began_at.is_some() {
+    // Where the plan had nothing to change, looking was enough.
+    let has_looked = held.began_at.is_some() || request.checked;
+    if request.outcome == RunOutcome::Succeeded && has_looked {
         let claims = store::find_claims(tx, &[held.id]).await?;
         let claims = claims.get(&held.id).cloned().unwrap_or_default();
         let marks = store::list_unsettled(tx, record.state_id).await?;

@@ -44,8 +44,13 @@ pub(super) enum Standing {
 
 /// Fails for a run that its own client ended or put to sleep.
 pub(super) fn standing(record: &RunRecord) -> Result<Standing, EngineError> {
+    // One that failed because its Terraform was gone may hear from it yet.
+    let was_cut_off = record.reservation_status.as_deref() == Some("broken");
     match status(record) {
         RunStatus::Running => Ok(Standing::Alive),
+        RunStatus::Failed if was_cut_off => Ok(Standing::Lost {
+            reason: end_reason(record),
+        }),
         RunStatus::Aborted | RunStatus::Expired => Ok(Standing::Lost {
             reason: end_reason(record),
         }),

@@ -57,9 +57,11 @@ pub(crate) fn compose(
         return Err(problems::nothing_selected(&selection.files));
     }
     note_bystanders(selected, &mut notes);
-    for block in configuration.removed() {
-        let text = block.from.to_string();
-        if write.contains(&text) {
+    // Where objects are to be gone from, none may be left: the block has done its work, or there never were any.
+    let left = configuration.removed().iter().map(|block| &block.from);
+    let left = left.chain(configuration.moves().iter().map(|block| &block.from));
+    for text in left.map(ToString::to_string) {
+        if write.contains(&text) && !removed.contains(&text) {
             removed.push(text);
         }
     }

@@ -2,6 +2,7 @@
 
 mod begin;
 mod commits;
+mod endings;
 mod faults;
 mod leases;
 mod plans;

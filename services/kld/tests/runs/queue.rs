@@ -120,6 +120,26 @@ async fn who_asks_once_and_goes_away_holds_nobody_up() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn who_hangs_up_while_waiting_gives_its_place_back() {
+    let stage = Stage::start().await;
+    let (ann, bob, eve) = (
+        stage.writer().await,
+        stage.writer().await,
+        stage.writer().await,
+    );
+    with_state(&ann, "prod", &["a", "b"]).await;
+    let held = ann.apply("prod", alone(&["a"])).await;
+    let gone = bob.ask_with("prod", waiting("bob", alone(&["a", "b"]), LONG));
+    let hung_up = tokio::time::timeout(Duration::from_millis(700), gone).await;
+    assert!(hung_up.is_err());
+    let behind = eve
+        .ask_with("prod", waiting("eve", alone(&["b"]), LONG))
+        .await;
+    Native::of(&eve, behind).finish("succeeded").await.ok();
+    held.finish("succeeded").await.ok();
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn losing_redis_costs_no_reservation() {
     let stage = Stage::start().await;
     let (ann, bob) = (stage.writer().await, stage.writer().await);

@@ -245,3 +245,19 @@ fn what_changed_since_a_revision_is_a_selection() {
         .expect(2)
         .says("git: ");
 }
+
+#[test]
+#[ignore = "needs cargo xtask stack"]
+fn a_move_that_is_done_or_never_was_is_no_doubt() {
+    let site = Site::new(&[(
+        "use.tf",
+        "resource \"terraform_data\" \"used\" {}\nmoved {\n  from = terraform_data.use\n  to = terraform_data.used\n}\n",
+    )]);
+    site.kl(&["plan", "-f", "use.tf"]).expect(0);
+    site.apply(&["-f", "use.tf"]);
+    let said = site
+        .kl(&["plan", "-f", "use.tf", "--protocol", "kl"])
+        .expect(0)
+        .stdout();
+    assert!(said.contains("No changes"), "{said}");
+}
