@@ -148,7 +148,7 @@ pub(super) fn not_applied(prepared: &Prepared<'_>, how: String, stopped: bool) -
         return failure.hint("it left errored.tfstate here: run `kl recover` to take it over");
     }
     failure
-        .hint("what was built is on record; run `kl plan` with the same scope to see what is left")
+        .hint("what it uploaded is on record; `kl status` names what may differ, `kl plan` shows what is left")
 }
 
 /// Whether the user agrees to a plan.
