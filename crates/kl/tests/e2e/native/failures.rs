@@ -23,7 +23,7 @@ fn what_succeeded_is_recorded_and_what_failed_is_reported() {
         .expect(1)
         .says("local-exec provisioner error")
         .says("recorded: version")
-        .says("what was built is on record");
+        .says("what it uploaded is on record");
     assert_eq!(
         site.addresses(),
         ["terraform_data.first", "terraform_data.second"]
