@@ -51,7 +51,13 @@ impl Engine {
             {
                 Err(error) if tries.another(&error).await => {}
                 Err(error) if asking.patience.another(&error).await => {}
-                Ok(id) => return self.shown(caller, id).await,
+                Ok((id, degraded)) => {
+                    let mut run = self.shown(caller, id).await?;
+                    if let Some(reservation) = &mut run.reservation {
+                        reservation.degraded = degraded;
+                    }
+                    return Ok(run);
+                }
                 Err(error) => return Err(error),
             }
         }
@@ -64,7 +70,7 @@ impl Engine {
         plan: &[u8],
         asking: &Asking<'_>,
         credential: &RunCredential,
-    ) -> Result<Uuid, EngineError> {
+    ) -> Result<(Uuid, bool), EngineError> {
         let mut tx = self.begin_read(caller).await?;
         let state = store::find_state(&mut tx, caller.environment(), name).await?;
         let state = state.ok_or(EngineError::PlanUnknown)?;
@@ -82,7 +88,7 @@ impl Engine {
             store::lock_run(&mut tx, id).await?;
             issue(&mut tx, caller, id, credential).await?;
             tx.commit().await?;
-            return Ok(id);
+            return Ok((id, false));
         }
         // Nobody waits for what cannot be woken.
         sleeps(&record)?;
@@ -93,14 +99,14 @@ impl Engine {
         proven(&expanded)?;
         let claims = expanded.contract.reservation_candidates.clone();
         let waiting = asking.in_queue(&state, &claims);
-        let (_pass, queued) = self.wait_in_queue(caller, &waiting).await?;
+        let (pass, queued) = self.wait_in_queue(caller, &waiting).await?;
         let woken = self
             .wake(
                 caller, &state, &record, &scope, &seen, expanded, asking, credential,
             )
             .await;
         self.after_queue(caller, &queued, &woken).await;
-        woken
+        Ok((woken?, pass.degraded))
     }
 
     #[expect(
