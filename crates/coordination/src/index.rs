@@ -1,20 +1,13 @@
 //! The reservation index: what is held and who waits, by compiled claims.
 
 use graph::claims::Nodes;
+use locking::times::{END_REMEMBERED, NATIVE_WAITER, PENDING, SETTLING, TERRAFORM_WAITER};
+use locking::{Rule, holds};
 use uuid::Uuid;
 
 use crate::link::{Away, Link, Script};
 use crate::nodes::encode;
 use crate::{Place, StateKey, Ticket};
-
-/// How long an admission is counted before the ledger's answer is seen.
-const PENDING_MS: u64 = 10_000;
-/// How long a waiter with a ticket is kept without a sign of life.
-const NATIVE_WAITER_MS: u64 = 45_000;
-/// How long a waiting Terraform is kept: it comes back after at most 16 seconds.
-const TERRAFORM_WAITER_MS: u64 = 40_000;
-/// After a loss, how long those who waited before go first.
-const SETTLE_MS: u64 = 2_000;
 
 /// A request for a reservation.
 #[derive(Debug, Clone, Copy)]
@@ -116,21 +109,23 @@ impl Index {
         let (first_seen, ttl, earns_place) = match ask.queue {
             Queueing::Native(ticket) => (
                 ticket.map_or(0, |ticket| ticket.first_seen_ms),
-                NATIVE_WAITER_MS,
+                NATIVE_WAITER,
                 true,
             ),
-            Queueing::Once => (0, NATIVE_WAITER_MS, false),
-            Queueing::Terraform => (0, TERRAFORM_WAITER_MS, false),
+            Queueing::Once => (0, NATIVE_WAITER, false),
+            Queueing::Terraform => (0, TERRAFORM_WAITER, false),
         };
         let arguments = [
             ask.incarnation.to_string(),
             ask.idem_key.to_owned(),
             encode(ask.nodes),
             first_seen.to_string(),
-            ttl.to_string(),
+            ttl.as_millis().to_string(),
             u8::from(earns_place).to_string(),
-            PENDING_MS.to_string(),
+            PENDING.as_millis().to_string(),
             ask.about.to_owned(),
+            END_REMEMBERED.as_millis().to_string(),
+            u8::from(holds(Rule::QueueOrder)).to_string(),
         ];
         let answer: Vec<String> = self
             .link
@@ -194,7 +189,7 @@ impl Index {
         let mut arguments = vec![
             incarnation.to_string(),
             r#gen.to_string(),
-            SETTLE_MS.to_string(),
+            SETTLING.as_millis().to_string(),
         ];
         for one in held {
             arguments.extend([

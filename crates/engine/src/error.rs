@@ -196,3 +196,10 @@ fn plural(addresses: &[String]) -> &'static str {
         "addresses are"
     }
 }
+
+#[cfg(feature = "faults")]
+impl From<locking::Injected> for EngineError {
+    fn from(injected: locking::Injected) -> Self {
+        store::Error::from(injected).into()
+    }
+}

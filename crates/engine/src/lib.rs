@@ -32,7 +32,6 @@ mod tries;
 mod write;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use coordination::Index;
 use store::{Db, LockPolicy, WorkspaceTx};
@@ -110,7 +109,7 @@ impl Engine {
     /// Keeps the service's heartbeat until dropped. A failed beat is retried at the next: leases do not end while nobody
     /// beats.
     pub async fn keep_beating(&self) {
-        let mut ticks = tokio::time::interval(Duration::from_secs(store::BEAT_SECONDS));
+        let mut ticks = tokio::time::interval(locking::times::BEAT.duration());
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             ticks.tick().await;

@@ -4,6 +4,7 @@
 //! force-unlocks with an empty body that names nothing; every rule here follows from that
 //! (docs/http-lane.md).
 
+use locking::{Rule, holds, times};
 use protocol::{LockInfo, ReservationId, RunId, StateName};
 use store::{End, Lane, Lifecycle, NewReservation, Reservation, State, WorkspaceTx};
 use uuid::Uuid;
@@ -127,6 +128,7 @@ impl Engine {
         ahead: Option<u32>,
     ) -> Result<Holder, EngineError> {
         let mut tx = self.begin(caller).await?;
+        locking::point!(ReserveAfterBegin);
         let state = store::find_or_create_state(&mut tx, caller.environment(), name).await?;
         same_spelling(&state, name)?;
         not_read_only(&state)?;
@@ -136,7 +138,7 @@ impl Engine {
             return Ok(answer);
         }
         let active = store::list_active(&mut tx, state.id).await?;
-        if let Some(held) = active.iter().find(|held| !held.due) {
+        if let Some(held) = active.iter().find(|held| !held.due && excludes(held)) {
             return Err(EngineError::Locked(Box::new(holder(held))));
         }
         if let Some(ahead) = ahead.filter(|ahead| *ahead > 0 && active.is_empty()) {
@@ -144,14 +146,19 @@ impl Engine {
         }
 
         store::lock_ledger(&mut tx, state.id).await?;
+        locking::point!(ReserveAfterHeadLock);
         if let Some(answer) = known_key(&mut tx, caller, &state, name, info).await? {
             tx.commit().await?;
             return Ok(answer);
         }
+        locking::point!(ReserveAfterKey);
         end_due(&mut tx, caller, &state).await?;
-        if let Some(held) = store::list_active(&mut tx, state.id).await?.first() {
+        locking::point!(ReserveAfterExpiry);
+        let active = store::list_active(&mut tx, state.id).await?;
+        if let Some(held) = active.iter().find(|held| excludes(held)) {
             return Err(EngineError::Locked(Box::new(holder(held))));
         }
+        locking::point!(ReserveAfterCheck);
         let state = store::lock_state(&mut tx, state.id).await?;
         not_read_only(&state)?;
         if state.lifecycle != Lifecycle::Active {
@@ -166,6 +173,7 @@ impl Engine {
             }
             Lane::Native | Lane::Admin => None,
         };
+        let idem_key = fresh_key(&mut tx, state.id, &info.id).await?;
         let granted = store::insert_whole_state(
             &mut tx,
             &NewReservation {
@@ -173,8 +181,8 @@ impl Engine {
                 state_id: state.id,
                 run_id: None,
                 lane,
-                idem_key: &info.id,
-                lease_seconds,
+                idem_key: &idem_key,
+                lease_seconds: lease_seconds.map(times::lease),
                 base_seq: state.head_seq,
                 info: &serde_json::to_string(info).unwrap_or_default(),
                 principal_id: caller.principal().as_str(),
@@ -189,7 +197,9 @@ impl Engine {
             audit::What::Locked { lock: info },
         )
         .await?;
+        locking::point!(ReserveAfterInsert);
         tx.commit().await?;
+        locking::point!(ReserveAfterCommit);
         Ok(holder(&granted))
     }
 
@@ -245,6 +255,7 @@ impl Engine {
         };
         let unlocked = self.end(&mut tx, caller, &state, held, by_force).await?;
         tx.commit().await?;
+        locking::point!(ReleaseAfterCommit);
         Ok(unlocked)
     }
 
@@ -282,6 +293,7 @@ impl Engine {
         };
         let unlocked = self.end(&mut tx, caller, &state, held, true).await?;
         tx.commit().await?;
+        locking::point!(BreakAfterCommit);
         Ok(Some(unlocked))
     }
 
@@ -343,6 +355,19 @@ impl Engine {
     }
 }
 
+/// Whether a reservation of either lane excludes one of the whole state: all do.
+fn excludes(held: &Reservation) -> bool {
+    holds(Rule::LedgerCheck) && (holds(Rule::MixedLanes) || !held.is_native())
+}
+
+/// The key under which a grant is recorded: the request's own, which no reservation of the state has had.
+async fn fresh_key(tx: &mut WorkspaceTx, state: Uuid, key: &str) -> Result<String, EngineError> {
+    if !holds(Rule::IdemKey) && store::find_by_key(tx, state, key).await?.is_some() {
+        return Ok(format!("{key} {}", Uuid::now_v7()));
+    }
+    Ok(key.to_owned())
+}
+
 /// The answer to a key that was used before: the same grant while it is active, a refusal after.
 async fn known_key(
     tx: &mut WorkspaceTx,
@@ -351,6 +376,9 @@ async fn known_key(
     name: &StateName,
     info: &LockInfo,
 ) -> Result<Option<Holder>, EngineError> {
+    if !holds(Rule::IdemKey) {
+        return Ok(None);
+    }
     let known = match store::find_by_key(tx, state.id, &info.id).await? {
         Some(known) => known,
         // A state of this name that was deleted since may have had it.

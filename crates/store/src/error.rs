@@ -158,3 +158,11 @@ impl Error {
         }
     }
 }
+
+#[cfg(feature = "faults")]
+impl From<locking::Injected> for Error {
+    /// As if the database had become unreachable, which is no reason to start over.
+    fn from(injected: locking::Injected) -> Self {
+        Self::Unavailable(sqlx::Error::Io(std::io::Error::other(injected)))
+    }
+}

@@ -30,7 +30,7 @@ mod text;
 pub use db::{Db, DbOptions, WorkspaceTx};
 pub use error::{Error, Result};
 pub use keys::{LockPolicy, adopt_wrapped_key, lock_policy, wrapped_key};
-pub use lock_service::{BEAT_SECONDS, Beat, beat};
+pub use lock_service::{Beat, beat};
 pub use reservations::*;
 pub use restore::{Restored, begin_incarnation, restore_workspace};
 pub use retry::retrying;

@@ -2,6 +2,9 @@
 
 use std::sync::{Mutex, PoisonError};
 
+use locking::times::{BEAT_APART, BEAT_GAP, GRACE};
+use locking::{Rule, holds};
+
 use crate::{Db, Error};
 
 /// The heartbeat as it is committed.
@@ -13,25 +16,26 @@ pub struct Beat {
     pub incarnation: i64,
 }
 
-/// How often each replica offers a beat; one of them lands.
-pub const BEAT_SECONDS: u64 = 5;
-
-/// Beats, unless another replica has just done so. After a gap of more than 15 seconds nothing may expire for one
-/// lease (60 s): whoever could not renew during the gap gets the time to.
+/// Beats, unless another replica has just done so. After a gap nothing may expire for one lease: whoever could not renew
+/// during the gap gets the time to.
 pub async fn beat(db: &Db) -> Result<Beat, Error> {
+    locking::point!(BeatBefore);
     let mut connection = db.system().await?;
     sqlx::query!(
         r#"
             UPDATE lock_service
             SET beat_no = beat_no + 1,
                 grace_until = CASE
-                    WHEN last_beat < clock_timestamp() - interval '15 seconds'
-                        THEN clock_timestamp() + interval '60 seconds'
+                    WHEN last_beat < clock_timestamp() - make_interval(secs => $1)
+                        THEN clock_timestamp() + make_interval(secs => $2)
                     ELSE grace_until
                 END,
                 last_beat = clock_timestamp()
-            WHERE last_beat < clock_timestamp() - interval '4 seconds'
+            WHERE last_beat < clock_timestamp() - make_interval(secs => $3)
         "#,
+        BEAT_GAP.as_seconds(),
+        GRACE.as_seconds(),
+        BEAT_APART.as_seconds(),
     )
     .execute(&mut *connection)
     .await?;
@@ -63,12 +67,12 @@ impl History {
             *newest = beat;
             seen.is_lost = false;
         } else if beat.number < newest.number || beat.incarnation < newest.incarnation {
-            if !seen.is_lost {
+            if !seen.is_lost && holds(Rule::HistoryLost) {
                 tracing::error!(
                     "the database has lost history; nothing is written until `kld restore-finish`"
                 );
             }
-            seen.is_lost = true;
+            seen.is_lost = holds(Rule::HistoryLost);
         } else {
             *newest = beat;
         }

@@ -3,6 +3,8 @@
 //! The backup may be older than what clients were told: reservations, tokens and versions that it does not have. After
 //! this no token and no seq is ever given away twice, and nobody goes on under a reservation of before.
 
+use locking::times::GRACE;
+
 use crate::{Db, Error, WorkspaceTx};
 
 /// How far tokens leap: further than there can be grants between a backup and its restore.
@@ -83,9 +85,10 @@ pub async fn begin_incarnation(db: &Db) -> Result<i64, Error> {
         r#"
             UPDATE lock_service
             SET incarnation = incarnation + 1, beat_no = beat_no + 1, last_beat = clock_timestamp(),
-                grace_until = clock_timestamp() + interval '60 seconds'
+                grace_until = clock_timestamp() + make_interval(secs => $1)
             RETURNING incarnation::bigint AS "incarnation!"
         "#,
+        GRACE.as_seconds(),
     )
     .fetch_one(&mut *db.system().await?)
     .await?;

@@ -12,7 +12,10 @@ pub mod commands;
 pub mod config;
 pub mod dispatch;
 pub mod error;
+#[cfg(feature = "faults")]
+mod faults;
 pub mod openapi;
+pub mod program;
 pub mod routes;
 pub mod serve;
 pub mod state;

@@ -198,7 +198,7 @@ async fn upkeep(app: AppState, metrics: MetricsHandle) {
 
 fn metrics_router(app: &AppState, metrics: MetricsHandle) -> Router {
     let db = app.db.clone();
-    Router::new().route(
+    let router = Router::new().route(
         "/metrics",
         get(async move || {
             let (open, idle) = db.connections();
@@ -208,5 +208,8 @@ fn metrics_router(app: &AppState, metrics: MetricsHandle) -> Router {
                 metrics.render(),
             )
         }),
-    )
+    );
+    #[cfg(feature = "faults")]
+    let router = router.merge(crate::faults::router());
+    router
 }

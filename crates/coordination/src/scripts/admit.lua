@@ -1,10 +1,11 @@
--- ADMIT incarnation key nodes first_seen_ms ttl_ms earns_place pending_ms about
+-- ADMIT incarnation key nodes first_seen_ms ttl_ms earns_place pending_ms about end_remembered_ms in_order
 --
 -- May this request go to the ledger? Answers {'REBUILD'}, {'ADMITTED', wm} or
 -- {'WAIT', wm, first_seen_ms, place, ahead, holder...}.
 local incarnation, key, nodes = ARGV[1], ARGV[2], ARGV[3]
 local first_seen, ttl = tonumber(ARGV[4]), tonumber(ARGV[5])
 local earns_place, pending_ms = ARGV[6], tonumber(ARGV[7])
+local end_remembered_ms, in_order = tonumber(ARGV[9]), ARGV[10] == '1'
 if not usable(incarnation) then
   return { 'REBUILD' }
 end
@@ -22,7 +23,7 @@ for _, field in ipairs(redis.call('HKEYS', res)) do
       redis.call('HDEL', res, field)
     end
   elseif kind == 'e:' then
-    if tonumber(redis.call('HGET', res, field)) + 60000 < now then
+    if tonumber(redis.call('HGET', res, field)) + end_remembered_ms < now then
       redis.call('HDEL', res, field)
     end
   end
@@ -61,7 +62,7 @@ end
 local asked = by_hash(nodes)
 local ahead = 0
 for _, waiter in ipairs(waiters) do
-  if waiter.p and (waiter.t < place.t or (waiter.t == place.t and waiter.q < place.q)) and overlaps(asked, waiter.n) then
+  if in_order and waiter.p and (waiter.t < place.t or (waiter.t == place.t and waiter.q < place.q)) and overlaps(asked, waiter.n) then
     ahead = ahead + 1
   end
 end

@@ -7,6 +7,7 @@ mod base;
 mod rows;
 
 use graph::claims::{Access, ClaimSet, Path};
+use locking::{Rule, holds};
 use store::{
     Form, Lifecycle, NewInstance, NewOutput, NewVersion, Receipt, Source, Version, VersionRef,
 };
@@ -92,25 +93,37 @@ pub(crate) async fn commit(
 ) -> Result<Committed, EngineError> {
     let (id, token) = wanted.held;
     let held = hold(tx, id, token).await?;
-    if let Some(receipt) = store::find_receipt(tx, wanted.run, wanted.key).await? {
+    locking::point!(CommitAfterReservation);
+    let receipt = store::find_receipt(tx, wanted.run, wanted.key).await?;
+    let is_known = receipt.is_some();
+    if let Some(receipt) = receipt
+        && holds(Rule::Receipts)
+    {
         return repeated(&receipt, wanted);
     }
+    locking::point!(CommitAfterReceipt);
     let claims = store::find_claims(tx, &[id]).await?;
     let claims = claims.get(&id).cloned().unwrap_or_default();
-    covered(&claims, wanted.delta)?;
+    if holds(Rule::WriteCover) {
+        covered(&claims, wanted.delta)?;
+    }
+    locking::point!(CommitAfterScope);
 
     let state = store::lock_state(tx, wanted.state).await?;
+    locking::point!(CommitAfterStateLock);
     if state.lifecycle != Lifecycle::Active {
         return Err(EngineError::NotWritable(state.lifecycle.as_str()));
     }
     let head = store::find_version(tx, state.id, VersionRef::Head).await?;
-    if base::moved(tx, &claims, &held, state.id, state.head_seq).await? {
+    if base::moved(tx, &claims, &held, state.id, state.head_seq).await? && holds(Rule::VersionCheck)
+    {
         return Err(EngineError::VersionConflict {
             head: head_facts(head.as_ref()),
         });
     }
+    locking::point!(CommitAfterVersions);
     let rows = Rows::resolve(tx, state.id, wanted.delta).await?;
-    let committed = if rows.is_empty() {
+    let committed = if rows.is_empty() && !is_known {
         let seq = state.head_seq;
         let serial = head.as_ref().and_then(serial_of).unwrap_or_default();
         let is_new = false;
@@ -123,6 +136,7 @@ pub(crate) async fn commit(
     } else {
         let next = Next::after(head.as_ref(), state.next_seq(), wanted.first)?;
         write(tx, caller, wanted, &held, head.as_ref(), &next, &rows).await?;
+        locking::point!(CommitAfterWrite);
         let what = audit::What::Committed {
             seq: next.seq,
             before: head.as_ref(),
@@ -141,7 +155,10 @@ pub(crate) async fn commit(
         seq: committed.seq,
         serial: committed.serial.to_string(),
     };
-    store::insert_receipt(tx, wanted.run, wanted.key, &receipt).await?;
+    if !is_known {
+        store::insert_receipt(tx, wanted.run, wanted.key, &receipt).await?;
+    }
+    locking::point!(CommitBeforeCommit);
     Ok(committed)
 }
 

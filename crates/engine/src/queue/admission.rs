@@ -4,10 +4,10 @@ use std::sync::atomic::Ordering;
 
 use coordination::{Admission, Ask, Away, Held, Index, Loaded, Place, Queueing, StateKey};
 use graph::claims::{ClaimSet, Nodes};
+use locking::times::SETTLING_LOOK;
 use protocol::LockInfo;
 use store::{Lane, State};
 
-use super::wait::SETTLING;
 use super::{Pass, Queue, state_key};
 use crate::{Caller, Engine, EngineError};
 
@@ -45,6 +45,7 @@ impl Engine {
             }));
         };
         let key = state_key(caller, request.state);
+        locking::point!(ReserveBeforeAdmit);
         for _ in 0..ASKS {
             let ask = Ask {
                 key: &key,
@@ -56,6 +57,7 @@ impl Engine {
             };
             match index.admit(&ask).await {
                 Ok(Admission::Admitted { .. }) => {
+                    locking::point!(ReserveAfterAdmit);
                     return Ok(Entry::Open(Pass {
                         degraded: false,
                         _place: None,
@@ -92,6 +94,7 @@ impl Engine {
         let ids: Vec<_> = active.iter().map(|held| held.id).collect();
         let claims = store::find_claims(&mut tx, &ids).await?;
         tx.commit().await?;
+        locking::point!(LoadAfterSnapshot);
         let whole = ClaimSet::whole_state();
         let held: Vec<Held> = active
             .into_iter()
@@ -104,7 +107,9 @@ impl Engine {
             .collect();
         self.queue.incarnation.store(incarnation, Ordering::Relaxed);
         let key = state_key(caller, state);
-        Ok(match index.load(&key, incarnation, r#gen, &held).await {
+        let loaded = index.load(&key, incarnation, r#gen, &held).await;
+        locking::point!(LoadAfter);
+        Ok(match loaded {
             Ok(Loaded::Yes | Loaded::Kept) => Ok(()),
             // Another replica has seen a restore that happened since.
             Ok(Loaded::Newer) | Err(Away) => Err(Away),
@@ -127,7 +132,9 @@ impl Engine {
         };
         loop {
             match self.enter(caller, &request).await? {
-                Entry::Wait(place) if place.is_settling() => tokio::time::sleep(SETTLING).await,
+                Entry::Wait(place) if place.is_settling() => {
+                    tokio::time::sleep(SETTLING_LOOK.duration()).await;
+                }
                 entry => return Ok((entry, request)),
             }
         }

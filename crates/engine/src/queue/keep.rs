@@ -1,15 +1,12 @@
 //! Keeping the index true: what this process commits to ledgers is told to it.
 
-use std::time::Duration;
-
 use coordination::{Held, Index, StateKey};
+use locking::times::POLICY;
+use locking::{Rule, holds};
 use store::{LedgerChange, LedgerEvent};
 use tokio::sync::broadcast::error::RecvError;
 
 use crate::Engine;
-
-/// How often the eviction policy of Redis is looked at.
-const POLICY: Duration = Duration::from_secs(60);
 
 impl Engine {
     /// Tells the index what is committed, listens for what others end, and watches Redis's policy, until dropped.
@@ -60,15 +57,23 @@ impl Engine {
                     nodes: nodes.clone(),
                     info: info.clone(),
                 };
-                index.confirm(&key, incarnation, idem_key, &held).await
+                locking::point!(ConfirmBefore, else return);
+                let told = index.confirm(&key, incarnation, idem_key, &held).await;
+                locking::point!(ConfirmAfter, else return);
+                told
             }
+            (LedgerEvent::Ended { .. }, _) if !holds(Rule::EndIndex) => return,
             (LedgerEvent::Ended { id, ended_gen }, index) => {
+                locking::point!(EndBefore, else return);
                 let told = match index {
                     Some(index) => index.end(&key, incarnation, *id, *ended_gen).await,
                     None => Ok(()),
                 };
                 // Also where Redis is away: at least those who wait here need not poll.
-                self.queue.wakes.wake(&key);
+                if holds(Rule::Wake) {
+                    self.queue.wakes.wake(&key);
+                }
+                locking::point!(EndAfter, else return);
                 told
             }
         };
@@ -81,6 +86,6 @@ impl Engine {
 async fn watch_policy(index: &Index) {
     loop {
         let _ = index.link().check_policy().await;
-        tokio::time::sleep(POLICY).await;
+        tokio::time::sleep(POLICY.duration()).await;
     }
 }

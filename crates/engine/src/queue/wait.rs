@@ -1,9 +1,9 @@
 //! Waiting in one request until a scope is free, or until the request may wait no longer.
 
-use std::time::Duration;
-
 use coordination::{Place, Queueing, Ticket};
 use graph::claims::ClaimSet;
+use locking::times::{DOUBT, LOOK, SAFETY_NET, SETTLING_LOOK};
+use locking::{Rule, holds};
 use protocol::states::WaitingClient;
 use store::{Lane, State};
 use tokio::time::Instant;
@@ -13,15 +13,6 @@ use super::{Entry, Pass, Request, state_key};
 use crate::error::Busy;
 use crate::reservations::in_the_way;
 use crate::{Caller, Engine, EngineError};
-
-/// A waiter asks again at the latest after this long, whether it was woken or not.
-const SAFETY_NET: Duration = Duration::from_secs(2);
-/// How often a request asks again while the index settles. That passes by itself, so also one that does not wait, waits.
-pub(super) const SETTLING: Duration = Duration::from_millis(250);
-/// How often a waiter looks whether a holder is overdue: nobody else ends one.
-const LOOK: Duration = Duration::from_secs(5);
-/// When a waiter begins to doubt the index: it may have missed an end.
-const DOUBT: Duration = Duration::from_secs(15);
 
 /// A native request that waits.
 pub(crate) struct Waiting<'a> {
@@ -74,20 +65,22 @@ impl Engine {
                 Entry::Wait(place) => place,
             };
             if place.is_settling() {
-                wake.wait(SETTLING).await;
+                // That passes by itself, so also one that does not wait, waits.
+                wake.wait(SETTLING_LOOK.duration()).await;
                 continue;
             }
             let now = Instant::now();
-            if !doubted && now - began >= DOUBT {
+            if !doubted && now - began >= DOUBT.duration() && holds(Rule::EndIndex) {
                 doubted = true;
                 let _ = self.load_index(caller, waiting.state).await?;
                 continue;
             }
-            if now >= waiting.until || now - looked >= LOOK {
+            if now >= waiting.until || now - looked >= LOOK.duration() {
                 looked = now;
                 let (conflicts, any_due) = self.look(caller, waiting).await?;
                 // What is overdue only the ledger can end, on the way; and what the index has not heard of yet is free.
-                if any_due || (conflicts.is_empty() && place.ahead == 0) {
+                let is_free = conflicts.is_empty() && place.ahead == 0;
+                if any_due || (is_free && holds(Rule::EndIndex)) {
                     place_kept.disarm();
                     return Ok((Pass::around(), request));
                 }
@@ -96,7 +89,12 @@ impl Engine {
                     return Err(self.busy(&key, &request.key, conflicts, &place));
                 }
             }
-            wake.wait((waiting.until - now).min(SAFETY_NET)).await;
+            let left = waiting.until - now;
+            if holds(Rule::Wake) {
+                wake.wait(left.min(SAFETY_NET.duration())).await;
+            } else {
+                tokio::time::sleep(left).await;
+            }
         }
     }
 

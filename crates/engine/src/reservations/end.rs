@@ -1,6 +1,7 @@
 //! Ending a reservation, and what it leaves behind.
 
 use graph::claims::{Access, ClaimSet, Path};
+use locking::{Rule, holds};
 use store::{End, Reservation, WorkspaceTx};
 
 use crate::EngineError;
@@ -18,7 +19,19 @@ pub(crate) async fn end_held(
     let Some(held) = store::lock_active(tx, held.id).await? else {
         return Ok(false);
     };
-    if held.is_native() && end != End::Released && held.began_at.is_some() {
+    match end {
+        End::Released => {
+            locking::point!(ReleaseBefore);
+        }
+        End::Expired => {
+            locking::point!(ExpireBefore);
+        }
+        End::Broken => {
+            locking::point!(BreakBefore);
+        }
+    }
+    let is_left_behind = held.is_native() && end != End::Released && held.began_at.is_some();
+    if is_left_behind && holds(Rule::UnsettledMarks) {
         let claims = store::find_claims(tx, &[held.id]).await?;
         let mut paths = write_paths(claims.get(&held.id));
         if let Some(run) = held.run_id {
@@ -27,7 +40,19 @@ pub(crate) async fn end_held(
         }
         store::mark_unsettled(tx, held.state_id, held.id, &paths, reason).await?;
     }
-    Ok(store::end_reservation(tx, held.state_id, held.id, end, reason).await?)
+    let is_ended = store::end_reservation(tx, held.state_id, held.id, end, reason).await?;
+    match end {
+        End::Released => {
+            locking::point!(ReleaseAfter);
+        }
+        End::Expired => {
+            locking::point!(ExpireAfter);
+        }
+        End::Broken => {
+            locking::point!(BreakAfter);
+        }
+    }
+    Ok(is_ended)
 }
 
 /// What is claimed for writing.

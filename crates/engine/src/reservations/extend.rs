@@ -1,6 +1,7 @@
 //! Adding claims to a reservation: at once, or not at all. Nobody who holds something waits, so nothing deadlocks.
 
 use graph::claims::{Claim, ClaimSet};
+use locking::{Rule, holds};
 use store::{Reservation, State, UnsettledMark, WorkspaceTx};
 use uuid::Uuid;
 
@@ -60,6 +61,11 @@ pub(crate) async fn hold(
         return Ok(held);
     }
     let ended = store::find_reservation(tx, id).await?;
+    if let Some(ended) = &ended
+        && !holds(Rule::Liveness)
+    {
+        return Ok(ended.clone());
+    }
     Err(EngineError::LeaseLost {
         reason: ended
             .and_then(|ended| ended.end_reason)

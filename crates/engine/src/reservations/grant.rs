@@ -1,6 +1,7 @@
 //! Granting claims: all of them or none.
 
 use graph::claims::{Access, ClaimSet, Path};
+use locking::{Rule, holds, times};
 use protocol::LockInfo;
 use store::{Lane, Lifecycle, NewReservation, Reservation, State, UnsettledMark, WorkspaceTx};
 use uuid::Uuid;
@@ -27,8 +28,10 @@ pub(crate) async fn make_room(
     state: &State,
     claims: &ClaimSet,
 ) -> Result<(), EngineError> {
+    locking::point!(ReserveAfterHeadLock);
     let conflicts = clear_way(tx, caller, state, claims, None).await?;
-    if conflicts.is_empty() {
+    locking::point!(ReserveAfterExpiry);
+    if conflicts.is_empty() || !holds(Rule::LedgerCheck) {
         Ok(())
     } else {
         Err(EngineError::ScopeBusy(conflicts.into()))
@@ -53,10 +56,11 @@ pub(crate) async fn insert(
     }
     // Against the claims as they are: room may have been made for others.
     let held = conflicting(tx, locked, &ask.claims.nodes(), None).await?;
-    if !held.is_empty() {
+    if !held.is_empty() && holds(Rule::LedgerCheck) {
         let conflicts = describe(tx, held, ask.claims).await?;
         return Err(EngineError::ScopeBusy(conflicts.into()));
     }
+    locking::point!(ReserveAfterCheck);
     let reservation = store::insert_native(
         tx,
         &NewReservation {
@@ -65,7 +69,7 @@ pub(crate) async fn insert(
             run_id: Some(ask.run),
             lane: Lane::Native,
             idem_key: ask.key,
-            lease_seconds: Some(ask.lease_seconds),
+            lease_seconds: Some(times::lease(ask.lease_seconds)),
             base_seq: locked.head_seq,
             info: &serde_json::to_string(ask.info).unwrap_or_default(),
             principal_id: caller.principal().as_str(),
@@ -78,6 +82,7 @@ pub(crate) async fn insert(
         claims: ask.claims,
     };
     audit::record(tx, caller, locked.id, &locked.name, what).await?;
+    locking::point!(ReserveAfterInsert);
     Ok(reservation)
 }
 
@@ -121,6 +126,9 @@ async fn conflicting(
     }
     let mut held = store::list_active(tx, state.id).await?;
     held.retain(|held| ids.contains(&held.id));
+    if !holds(Rule::MixedLanes) {
+        held.retain(Reservation::is_native);
+    }
     Ok(held)
 }
 

@@ -5,6 +5,8 @@ use std::time::Duration;
 use auth::{TokenId, TokenMac};
 use chrono::Utc;
 use graph::claims::ClaimSet;
+use locking::times::{LEASE, LONGEST_WAIT, REFUSED_POLL};
+use locking::{Rule, holds};
 use protocol::runs::{BeginRun, Run, RunKind};
 use protocol::scope::ScopeConfidence;
 use protocol::{LockInfo, RunId, StateName};
@@ -22,13 +24,8 @@ use crate::scope::{Expanded, has_rows};
 use crate::tries::Tries;
 use crate::{Caller, Engine, EngineError};
 
-/// Leases in seconds: what is usual, and what may be asked for.
-const LEASE: u32 = 60;
-const LEASES: std::ops::RangeInclusive<u32> = 10..=900;
-/// The longest that a request waits for a busy scope.
-const LONGEST_WAIT: u32 = 25;
-/// How often a waiting request asks again.
-const POLL: Duration = Duration::from_millis(400);
+/// Leases that may be asked for, in seconds.
+const LEASES: std::ops::RangeInclusive<i64> = 10..=900;
 
 /// A token made for the run, of which only the proof is stored.
 #[derive(Debug, Clone)]
@@ -62,7 +59,10 @@ impl<'a> Asking<'a> {
                 )));
             }
         }
-        let lease_seconds = lease_seconds.unwrap_or(LEASE);
+        let lease_seconds = match lease_seconds {
+            Some(asked) => i64::from(asked),
+            None => i64::try_from(LEASE.promised_seconds()).unwrap_or_default(),
+        };
         if !LEASES.contains(&lease_seconds) {
             return Err(EngineError::BadRequest(
                 "`lease_seconds` is from 10 to 900".to_owned(),
@@ -72,7 +72,7 @@ impl<'a> Asking<'a> {
             key,
             command,
             who,
-            lease_seconds: i64::from(lease_seconds),
+            lease_seconds,
             ticket: None,
             patience: Patience::new(0),
         })
@@ -121,7 +121,8 @@ pub(super) struct Patience(Instant);
 
 impl Patience {
     pub(super) fn new(wait_seconds: u32) -> Self {
-        Self(Instant::now() + Duration::from_secs(wait_seconds.min(LONGEST_WAIT).into()))
+        let asked = Duration::from_secs(wait_seconds.into());
+        Self(Instant::now() + asked.min(LONGEST_WAIT.duration()))
     }
 
     /// When the request may wait no longer.
@@ -132,10 +133,11 @@ impl Patience {
     /// Whether to ask again after this error; waits a moment before it says so.
     pub(super) async fn another(&self, error: &EngineError) -> bool {
         let busy = matches!(error, EngineError::ScopeBusy(_));
-        if !busy || Instant::now() + POLL > self.0 {
+        let pause = REFUSED_POLL.duration();
+        if !busy || Instant::now() + pause > self.0 {
             return false;
         }
-        sleep(POLL).await;
+        sleep(pause).await;
         true
     }
 }
@@ -265,6 +267,7 @@ impl Engine {
     ) -> Result<Uuid, EngineError> {
         let run = Uuid::now_v7();
         let mut tx = self.begin(caller).await?;
+        locking::point!(ReserveAfterBegin);
         let (expanded, reservation) = match request.kind {
             RunKind::Plan => (expanded, None),
             RunKind::Apply | RunKind::Operation => {
@@ -274,13 +277,18 @@ impl Engine {
                 (expanded, Some(reservation))
             }
         };
+        let key = if holds(Rule::IdemKey) {
+            asking.key.to_owned()
+        } else {
+            format!("{} {run}", asking.key)
+        };
         store::insert_run(
             &mut tx,
             &NewRun {
                 id: run,
                 state_id: state.id,
                 kind: kind_text(request.kind),
-                idem_key: asking.key,
+                idem_key: &key,
                 command: asking.command,
                 who: asking.who,
                 principal_id: caller.principal().as_str(),
@@ -302,6 +310,7 @@ impl Engine {
         })?;
         issue(&mut tx, caller, run, credential).await?;
         tx.commit().await?;
+        locking::point!(ReserveAfterCommit);
         Ok(run)
     }
 
@@ -368,6 +377,9 @@ pub(super) async fn begun_before(
     let Some(id) = store::find_run_by_key(tx, state.id, principal, key).await? else {
         return Ok(None);
     };
+    if !holds(Rule::IdemKey) {
+        return Ok(None);
+    }
     let record = store::find_run(tx, id).await?.ok_or(EngineError::NoRun)?;
     owned(record, caller).map(Some)
 }

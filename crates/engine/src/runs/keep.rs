@@ -1,6 +1,7 @@
 //! Uploads that are kept instead of committed: what they describe has happened already.
 
 use graph::claims::Path;
+use locking::{Rule, holds};
 use store::{RunRecord, SealedKind, SealedPlace};
 
 use crate::{Caller, Engine, EngineError, audit};
@@ -32,6 +33,9 @@ impl Engine {
         let Some(reservation) = record.reservation_id else {
             return Ok(false);
         };
+        if !holds(Rule::KeptResults) {
+            return Ok(true);
+        }
         let key = self.sealing_key(caller).await?;
         let place = SealedPlace {
             workspace: caller.workspace(),
@@ -40,6 +44,7 @@ impl Engine {
             kind: SealedKind::KeptResult,
         };
         let packed = tokio::task::block_in_place(|| key.pack(&place, refused.body))?;
+        locking::point!(KeepBefore);
         let mut tx = self.begin(caller).await?;
         store::lock_run(&mut tx, record.id).await?;
         store::keep_upload(
@@ -63,7 +68,9 @@ impl Engine {
             sha256: refused.sha256,
         };
         audit::record(&mut tx, caller, record.state_id, &record.state_name, what).await?;
+        locking::point!(KeepBeforeCommit);
         tx.commit().await?;
+        locking::point!(KeepAfterCommit);
         Ok(true)
     }
 }

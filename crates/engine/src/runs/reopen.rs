@@ -176,6 +176,7 @@ impl Engine {
         };
         audit::record(&mut tx, caller, locked.id, &locked.name, what).await?;
         tx.commit().await?;
+        locking::point!(ReserveAfterCommit);
         Ok(id)
     }
 

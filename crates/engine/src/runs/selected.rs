@@ -86,6 +86,7 @@ impl Engine {
         after: &tfstate::State<'_>,
         key: &str,
     ) -> Result<SelectedVersion, EngineError> {
+        locking::point!(CommitStaged);
         let mut tx = self.begin(caller).await?;
         let (state, record) = lock_own(&mut tx, caller, name, wanted.run).await?;
         alive(&record)?;
@@ -127,6 +128,7 @@ impl Engine {
         let version = VersionRef::Seq(committed.seq);
         let version = store::find_version(&mut tx, state.id, version).await?;
         tx.commit().await?;
+        locking::point!(CommitAfterCommit);
         Ok(SelectedVersion {
             serial: committed.serial,
             version: version.map(|version| version.id),

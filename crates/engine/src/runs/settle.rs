@@ -1,6 +1,7 @@
 //! Keeping a run alive, and ending it.
 
 use graph::claims::{Access, ClaimSet};
+use locking::{Rule, holds};
 use protocol::LockInfo;
 use protocol::runs::{
     AbortRun, ExtendRun, FinishRun, RenewRun, Renewed, Run, RunOutcome, RunStatus,
@@ -16,6 +17,8 @@ use crate::{Caller, Engine, EngineError, audit};
 /// Why what Terraform changed outside of the claims is unsettled.
 const UNCHECKED: &str =
     "its run changed it outside of the claims, and its plan was not held against the contract";
+/// Why the reservation of a run ends that is done.
+const FINISHED: &str = "its run was finished";
 
 impl Engine {
     /// Starts the lease of a run anew.
@@ -29,6 +32,7 @@ impl Engine {
         let record = owned(record.ok_or(EngineError::NoRun)?, caller)?;
         alive(&record)?;
         let id = record.reservation_id.ok_or(EngineError::RunIsReadOnly)?;
+        locking::point!(RenewBefore);
         let renewed = store::renew_reservation(&mut tx, id, request.token).await?;
         let Some(expires_at) = renewed else {
             let ended = store::find_reservation(&mut tx, id).await?;
@@ -40,7 +44,9 @@ impl Engine {
             });
         };
         let held = store::find_reservation(&mut tx, id).await?;
+        locking::point!(RenewAfterUpdate);
         tx.commit().await?;
+        locking::point!(RenewAfterCommit);
         let lease = held.and_then(|held| held.lease_seconds).unwrap_or_default();
         Ok(Renewed {
             lease_seconds: u32::try_from(lease).unwrap_or_default(),
@@ -130,8 +136,8 @@ impl Engine {
                 // What it built since its last upload is on no record.
                 let reason = "its Terraform ended without giving up its lock";
                 end_held(&mut tx, &held, End::Broken, reason).await?;
-            } else {
-                end_held(&mut tx, &held, End::Released, "its run was finished").await?;
+            } else if holds(Rule::AtomicEnd) {
+                end_held(&mut tx, &held, End::Released, FINISHED).await?;
             }
         }
         let error = request.error.as_deref();
@@ -149,7 +155,28 @@ impl Engine {
         let ended = store::find_run(&mut tx, record.id).await?;
         let run = super::view::view(&mut tx, &ended.ok_or(EngineError::NoRun)?).await?;
         tx.commit().await?;
+        if !holds(Rule::AtomicEnd) {
+            self.release_afterwards(caller, &record).await?;
+        }
+        locking::point!(ReleaseAfterCommit);
         Ok(run)
+    }
+
+    /// Releases what a run held that has ended, which is too late: a process that dies before leaves it held.
+    async fn release_afterwards(
+        &self,
+        caller: &Caller,
+        record: &RunRecord,
+    ) -> Result<(), EngineError> {
+        let Some(id) = record.reservation_id else {
+            return Ok(());
+        };
+        let mut tx = self.begin(caller).await?;
+        store::lock_ledger(&mut tx, record.state_id).await?;
+        if let Some(held) = store::lock_active(&mut tx, id).await? {
+            end_held(&mut tx, &held, End::Released, FINISHED).await?;
+        }
+        Ok(tx.commit().await?)
     }
 
     /// Ends somebody's run: commits nothing, and leaves marks where its apply had begun. What it uploads from now on is
@@ -196,6 +223,7 @@ impl Engine {
         let ended = store::find_run(&mut tx, id).await?;
         let run = super::view::view(&mut tx, &ended.ok_or(EngineError::NoRun)?).await?;
         tx.commit().await?;
+        locking::point!(BreakAfterCommit);
         Ok(run)
     }
 }

@@ -144,6 +144,7 @@ impl Engine {
         let record = store::find_run(&mut tx, run).await?;
         let run = view(&mut tx, &record.ok_or(EngineError::NoRun)?).await?;
         tx.commit().await?;
+        locking::point!(ReserveAfterCommit);
         Ok(run.reservation)
     }
 

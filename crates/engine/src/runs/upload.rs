@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use graph::claims::{ClaimSet, Path};
+use locking::{Rule, holds};
 use protocol::LockInfo;
 use protocol::runs::RunKind;
 use sha2::{Digest as _, Sha256};
@@ -136,6 +137,7 @@ impl Engine {
     ) -> Result<Uploaded, EngineError> {
         match standing(record)? {
             Standing::Alive => {}
+            Standing::Lost { .. } if !holds(Rule::Liveness) => {}
             Standing::Lost { reason } => {
                 return Err(EngineError::LeaseLost {
                     reason,
@@ -144,7 +146,7 @@ impl Engine {
             }
         }
         held_by(record, upload.lock_id)?;
-        if seen.sha256 == upload.sha256 {
+        if seen.sha256 == upload.sha256 && holds(Rule::Receipts) {
             self.keep_alive(caller, record).await?;
             return Ok(Uploaded::Unchanged);
         }
@@ -157,7 +159,13 @@ impl Engine {
                 found.is_ok_and(|index| before.instances[index].digest == *digest)
             };
             after.canonicalise(is_known);
-            difference(&before, &after, claims)
+            let all = ClaimSet::whole_state();
+            let within = if holds(Rule::WriteCover) {
+                claims
+            } else {
+                &all
+            };
+            difference(&before, &after, within)
         });
         if !difference.surprises.is_empty() {
             let surprises = difference.surprises.into_iter().collect();
@@ -198,13 +206,17 @@ impl Engine {
         let sources = sources(record);
         let commit_key = crate::hex(&upload.sha256);
 
+        locking::point!(CommitStaged);
         let mut tx = self.begin(caller).await?;
         store::lock_run(&mut tx, record.id).await?;
         let now = store::find_run_document(&mut tx, record.id).await?;
         if now.is_none_or(|now| now.sha256 != seen.sha256) {
             return Err(store::Error::Moved("another upload of the run came first").into());
         }
-        let held = store::lock_active(&mut tx, reservation).await?;
+        let mut held = store::lock_active(&mut tx, reservation).await?;
+        if !holds(Rule::Liveness) {
+            held = store::find_reservation(&mut tx, reservation).await?;
+        }
         let Some(held) = held else {
             // The next try sees that it has ended, and keeps the upload.
             return Err(store::Error::Moved("the reservation ended meanwhile").into());
@@ -231,6 +243,7 @@ impl Engine {
         store::put_run_document(&mut tx, record.id, &document).await?;
         note_left_out(&mut tx, record, difference).await?;
         tx.commit().await?;
+        locking::point!(CommitAfterCommit);
         Ok(match committed {
             Committed {
                 seq,
@@ -284,7 +297,9 @@ fn follows(before: &State<'_>, after: &State<'_>, seen: &Seen) -> Result<(), Eng
     if before.lineage != after.lineage {
         return Err(EngineError::OtherLineage);
     }
-    if after.serial <= seen.serial {
+    let is_late = after.serial <= seen.serial;
+    let is_repeat = after.serial == seen.serial && !holds(Rule::Receipts);
+    if is_late && !is_repeat && holds(Rule::LateDuplicates) {
         return Err(EngineError::LateUpload);
     }
     Ok(())

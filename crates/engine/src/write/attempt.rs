@@ -4,6 +4,7 @@ use std::mem::take;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use locking::{Rule, holds};
 use protocol::StateName;
 use store::{
     Form, Head, Lifecycle, LiveOutput, LiveRow, NewVersion, Reservation, Source, State, Version,
@@ -88,6 +89,7 @@ impl Attempt<'_> {
         };
         let births = prepared.births(document);
 
+        locking::point!(HttpPrepared);
         let began = Instant::now();
         let written = self
             .commit(&base, &facts, &prepared, births.as_ref(), packed.as_deref())
@@ -127,6 +129,7 @@ impl Attempt<'_> {
         }
         if let Right::Held(held) = &right
             && facts.serial.is_some()
+            && holds(Rule::LateDuplicates)
             && store::was_written_under(&mut tx, state.id, held.id, self.sha256).await?
         {
             // Each write has another serial. These bytes were a version of this lock, and another came after it: a
@@ -173,18 +176,22 @@ impl Attempt<'_> {
         let (id, seq) = (base.state.id, base.state.next_seq());
         let mut tx = self.engine.begin(caller).await?;
         let held = self.hold(&mut tx, base).await?;
+        locking::point!(HttpAfterReservation);
         let locked = store::lock_state(&mut tx, id).await?;
+        locking::point!(HttpAfterStateLock);
         if locked.lifecycle != Lifecycle::Active || locked.head_seq != base.seq() {
             return Err(store::Error::Moved("the head moved").into());
         }
         if held
             .as_ref()
             .is_some_and(|held| held.base_seq != base.seq())
+            && holds(Rule::HttpVersionCheck)
         {
             return Err(EngineError::VersionConflict {
                 head: head_facts(base.version.as_ref()),
             });
         }
+        locking::point!(HttpAfterVersion);
         let rows_changed = prepared.changes.count();
         store::insert_version(
             &mut tx,
@@ -236,7 +243,9 @@ impl Attempt<'_> {
             source: self.source,
         };
         audit::record(&mut tx, caller, id, &locked.name, what).await?;
+        locking::point!(HttpBeforeCommit);
         tx.commit().await?;
+        locking::point!(HttpAfterCommit);
         Ok(Written::Version {
             seq,
             serial: facts.serial,
@@ -255,6 +264,7 @@ impl Attempt<'_> {
         match &base.right {
             Right::Held(held) => match store::lock_active(tx, held.id).await? {
                 Some(held) => Ok(Some(held)),
+                None if !holds(Rule::Liveness) => Ok(Some(Reservation::clone(held))),
                 // The next attempt sees that it has ended, and keeps the body.
                 None => Err(store::Error::Moved("the lock ended meanwhile").into()),
             },
@@ -272,8 +282,17 @@ impl Attempt<'_> {
     /// Stores the body of a write whose lock has ended; the refusal says so.
     async fn keep_late_body(&self, late: &Reservation) -> Result<EngineError, EngineError> {
         let (engine, caller) = (self.engine, self.caller);
+        let refusal = EngineError::LockEnded {
+            info: Box::new(lock_info(late)),
+            reason: late.end_reason.clone().unwrap_or_default(),
+            kept: true,
+        };
+        if !holds(Rule::KeptResults) {
+            return Ok(refusal);
+        }
         let key = engine.sealing_key(caller).await?;
         let packed = engine.pack_late_body(&key, caller, late, self.body)?;
+        locking::point!(KeepBefore);
         let mut tx = engine.begin(caller).await?;
         store::keep_result(
             &mut tx,
@@ -289,11 +308,9 @@ impl Attempt<'_> {
         )
         .await?;
         audit::record_kept(&mut tx, caller, self.name.as_str(), late, self.sha256).await?;
+        locking::point!(KeepBeforeCommit);
         tx.commit().await?;
-        Ok(EngineError::LockEnded {
-            info: Box::new(lock_info(late)),
-            reason: late.end_reason.clone().unwrap_or_default(),
-            kept: true,
-        })
+        locking::point!(KeepAfterCommit);
+        Ok(refusal)
     }
 }

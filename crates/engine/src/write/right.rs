@@ -1,5 +1,6 @@
 //! What entitles a write: the lock it names, or that nobody holds the state.
 
+use locking::{Rule, holds};
 use protocol::StateName;
 use store::{Reservation, State, WorkspaceTx};
 
@@ -54,6 +55,7 @@ pub(super) async fn find_right(
         return Ok(Right::Held(Box::new(active.swap_remove(own))));
     }
     match store::find_ended_by_name(tx, caller.environment(), name, id).await? {
+        Some(ended) if !holds(Rule::Liveness) => Ok(Right::Held(Box::new(ended))),
         Some(ended) => Err(Refusal::Ended(Box::new(ended))),
         None => {
             let other = active.first().map(|held| Box::new(holder(held)));

@@ -2,6 +2,8 @@
 
 use chrono::{DateTime, Utc};
 use graph::claims::{ClaimSet, Nodes};
+use locking::times::{BEAT_GAP, LEASE, LOCK_DELAY};
+use locking::{Rule, holds};
 use protocol::{EnvironmentId, StateName};
 use uuid::Uuid;
 
@@ -9,9 +11,15 @@ use super::changes::LedgerEvent;
 use super::nodes;
 use crate::{Error, WorkspaceTx};
 
-/// How long a reservation may outlive its expiry before another may end it: covers a renewal that is on
-/// its way.
-pub const LOCK_DELAY_SECONDS: i64 = 15;
+/// After which part of a lease beyond its end a reservation is due, in seconds.
+fn lock_delay() -> f64 {
+    if holds(Rule::LockDelay) {
+        LOCK_DELAY.as_seconds()
+    } else {
+        // Before anybody was told that it could be.
+        -LEASE.as_seconds() / 2.0
+    }
+}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lane {
@@ -125,7 +133,7 @@ pub async fn list_active(tx: &mut WorkspaceTx, state_id: Uuid) -> Result<Vec<Res
             SELECT id, state_id, run_id, lane, idem_key, token, incarnation, granted_gen, status, lease_seconds,
                    expires_at,
                    base_seq, end_reason, info, principal_id, created_at, last_active_at, began_at,
-                   coalesce(expires_at + make_interval(secs => $3::bigint::double precision)
+                   coalesce(expires_at + make_interval(secs => $3)
                        < clock_timestamp(), false) AS "due!"
             FROM reservations
             WHERE workspace_id = $1 AND state_id = $2 AND status = 'active'
@@ -133,7 +141,7 @@ pub async fn list_active(tx: &mut WorkspaceTx, state_id: Uuid) -> Result<Vec<Res
         "#,
         tx.workspace().as_str(),
         state_id,
-        LOCK_DELAY_SECONDS,
+        lock_delay(),
     )
     .fetch_all(&mut **tx)
     .await?;
@@ -255,7 +263,7 @@ pub(super) async fn insert_reservation(
         r#"
             WITH head AS (
                 UPDATE lock_heads
-                SET token = token + 1, gen = gen + 1
+                SET token = token + $11, gen = gen + 1
                 WHERE workspace_id = $1 AND state_id = $3
                 RETURNING token, gen
             )
@@ -280,6 +288,7 @@ pub(super) async fn insert_reservation(
         new.info,
         new.principal_id,
         new.run_id,
+        if holds(Rule::TokenRise) { 1 } else { -1 },
     )
     .fetch_one(&mut **tx)
     .await?;
@@ -342,14 +351,14 @@ pub async fn find_reservation(
             SELECT id, state_id, run_id, lane, idem_key, token, incarnation, granted_gen, status, lease_seconds,
                    expires_at,
                    base_seq, end_reason, info, principal_id, created_at, last_active_at, began_at,
-                   coalesce(expires_at + make_interval(secs => $3::bigint::double precision)
+                   coalesce(expires_at + make_interval(secs => $3)
                        < clock_timestamp(), false) AS "due!"
             FROM reservations
             WHERE workspace_id = $1 AND id = $2
         "#,
         tx.workspace().as_str(),
         id,
-        LOCK_DELAY_SECONDS,
+        lock_delay(),
     )
     .fetch_optional(&mut **tx)
     .await?;
@@ -430,12 +439,16 @@ pub async fn record_activity(tx: &mut WorkspaceTx, id: Uuid, base_seq: i64) -> R
 /// Whether leases may be ended now: the service has been seen alive without a gap, and the grace period
 /// after the last gap is over. After an outage nobody loses a lease that could not be renewed.
 pub async fn may_expire(tx: &mut WorkspaceTx) -> Result<bool, Error> {
+    if !holds(Rule::Grace) {
+        return Ok(true);
+    }
     let may = sqlx::query_scalar!(
         r#"
-            SELECT last_beat > clock_timestamp() - make_interval(secs => 15)
+            SELECT last_beat > clock_timestamp() - make_interval(secs => $1)
                    AND coalesce(grace_until < clock_timestamp(), true) AS "may!"
             FROM lock_service
         "#,
+        BEAT_GAP.as_seconds(),
     )
     .fetch_one(&mut **tx)
     .await?;

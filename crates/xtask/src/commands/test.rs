@@ -43,17 +43,34 @@ pub(crate) async fn run(args: &TestArgs) -> Result<u8> {
 
 async fn cargo_test(workspace: &Workspace, filters: &[String]) -> Result<u8> {
     let databases = Databases::start(&mut Ports::default(), Durability::FsyncOff).await?;
-    let mut test = workspace.cargo();
-    test.args(["test", "--workspace", "--locked", "--no-fail-fast"])
-        .envs(databases.test_variables())
-        .env("KL_SHARED_DIR", workspace.shared_dir())
-        // The committed query data is what others build with, so it is what is tested.
-        .env_remove("DATABASE_URL")
-        .env("SQLX_OFFLINE", "true");
+    let test = |arguments: &[&str]| {
+        let mut test = workspace.cargo();
+        test.args(["test", "--locked", "--no-fail-fast"])
+            .args(arguments)
+            .envs(databases.test_variables())
+            .env("KL_SHARED_DIR", workspace.shared_dir())
+            // The committed query data is what others build with, so it is what is tested.
+            .env_remove("DATABASE_URL")
+            .env("SQLX_OFFLINE", "true");
+        test
+    };
+    let mut all = test(&["--workspace"]);
     if !filters.is_empty() {
-        test.arg("--").args(filters);
+        all.arg("--").args(filters);
     }
-    Ok(exit_code(foreground::run(test).await?))
+    let code = exit_code(foreground::run(all).await?);
+    if code != 0 || !filters.is_empty() {
+        return Ok(code);
+    }
+    // The service with faults is another program of the same sources (docs/faults.md).
+    let faults = test(&[
+        "--package=locking",
+        "--package=kld",
+        "--features=locking/faults,kld/faults",
+        "--lib",
+        "--test=faults",
+    ]);
+    Ok(exit_code(foreground::run(faults).await?))
 }
 
 async fn end_to_end(workspace: &Workspace) -> Result<u8> {
