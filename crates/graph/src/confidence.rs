@@ -125,7 +125,7 @@ impl fmt::Display for Finding {
             Self::OutputBeyond(what) => {
                 write!(
                     f,
-                    "the output {what} stays as it is: it reaches beyond the scope"
+                    "the output {what} reaches beyond the scope: it stays as it is, and may be out of date afterwards"
                 )
             }
         }

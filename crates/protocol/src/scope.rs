@@ -179,7 +179,7 @@ pub struct ScopeContract {
     /// Those of them that the run may change.
     #[serde(default)]
     pub outputs_written: Vec<String>,
-    /// The outputs that reach beyond the scope: they stay as they are, and may be out of date afterwards.
+    /// The outputs of what the run may change that reach beyond the scope: they stay as they are, and may be out of date afterwards.
     #[serde(default)]
     pub outputs_beyond: Vec<ScopeOutput>,
     /// Blocks outside the write set that depend on something in it, as far as recorded.

@@ -3,7 +3,10 @@
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 
-use crate::commands::{bench, databases, demo, generate, lane, lint, s3_server, sqlx, stack, test};
+use crate::commands::{
+    bench, databases, demo, generate, lane, lint, mixed_mode, restore_drill, s3_server, sqlx,
+    stack, test,
+};
 
 /// Kilolock's developer commands.
 #[derive(Debug, Parser)]
@@ -28,6 +31,8 @@ enum Command {
     Databases(databases::DatabasesArgs),
     Lane(lane::LaneArgs),
     Bench(bench::BenchArgs),
+    MixedMode(mixed_mode::MixedModeArgs),
+    RestoreDrill(restore_drill::RestoreDrillArgs),
     #[command(hide = true)]
     S3Server(s3_server::S3ServerArgs),
 }
@@ -45,6 +50,8 @@ impl Cli {
             Command::Databases(args) => databases::run(args).await,
             Command::Lane(args) => lane::run(&args).await,
             Command::Bench(args) => bench::run(&args).await,
+            Command::MixedMode(args) => mixed_mode::run(&args).await,
+            Command::RestoreDrill(args) => restore_drill::run(&args).await,
             Command::S3Server(args) => s3_server::run(args).await,
         }
     }

@@ -10,6 +10,8 @@
     reason = "a command-line program talks to its user"
 )]
 
+mod actor;
+mod checks;
 mod cli;
 mod commands;
 mod host;

@@ -276,6 +276,7 @@ async fn write(
     store::insert_instances(tx, id, seq, &rows.born).await?;
     store::insert_outputs(tx, id, seq, &rows.outputs_born).await?;
     store::record_sources(tx, id, seq, &rows.sources(wanted.sources)).await?;
-    store::advance_head(tx, id, seq - 1, seq).await?;
+    // Not `seq - 1`: after a restore the numbers leap.
+    store::advance_head(tx, id, head.map_or(0, |head| head.seq), seq).await?;
     Ok(store::record_activity(tx, held.id, seq).await?)
 }

@@ -16,7 +16,7 @@ pub struct ScopeOutputs {
     pub inside: Vec<String>,
     /// Those of `inside` that depend on something written: the run may change them.
     pub written: Vec<String>,
-    /// Those that depend on something in the scope and on something beyond it.
+    /// Those that depend on something that the run may change and on something beyond the scope.
     pub beyond: Vec<OutputBeyond>,
 }
 
@@ -54,16 +54,17 @@ impl ScopeOutputs {
             if inside.is_empty() {
                 continue;
             }
-            if !outside.is_empty() {
+            let may_change = inside.into_iter().any(|node| changing.contains(node));
+            if outside.is_empty() {
+                if may_change {
+                    outputs.written.push(name.clone());
+                }
+                outputs.inside.push(name);
+            } else if may_change {
                 outside.sort_unstable();
                 outside.dedup();
                 outputs.beyond.push(OutputBeyond { name, outside });
-                continue;
             }
-            if inside.into_iter().any(|node| changing.contains(node)) {
-                outputs.written.push(name.clone());
-            }
-            outputs.inside.push(name);
         }
         outputs.inside.sort_unstable();
         outputs.written.sort_unstable();

@@ -13,6 +13,8 @@ fn an_output_belongs_to_a_scope_with_all_or_with_nothing() {
     config::output(&mut known, "ab", &["t.a", "t.b"]);
     config::output(&mut known, "bc", &["t.b", "t.c", "t.gone"]);
     config::output(&mut known, "c", &["t.c"]);
+    // What it depends on in the scope is only read: nothing about it can go out of date.
+    config::output(&mut known, "ac", &["t.a", "t.c"]);
     config::output(&mut known, "fixed", &[]);
     let mut state = State {
         seq: 1,

@@ -40,12 +40,6 @@ pub(crate) fn announce(run: &Run, printer: Printer) {
     for note in &contract.notes {
         printer.note(&format!("note: {note}"));
     }
-    for output in &contract.outputs_beyond {
-        printer.note(&format!(
-            "note: output {} reaches beyond the scope and may be out of date afterwards",
-            output.name
-        ));
-    }
     if !contract.removed_config_nodes.is_empty() && !contract.dependents.is_empty() {
         printer.warning(&format!(
             "{} will go, and is still named by {}",

@@ -6,6 +6,8 @@ pub(crate) mod demo;
 pub(crate) mod generate;
 pub(crate) mod lane;
 pub(crate) mod lint;
+pub(crate) mod mixed_mode;
+pub(crate) mod restore_drill;
 pub(crate) mod s3_server;
 pub(crate) mod sqlx;
 pub(crate) mod stack;

@@ -166,8 +166,9 @@ impl Process {
     }
 }
 
-impl Drop for Process {
-    fn drop(&mut self) {
+impl Process {
+    /// Stops it and waits until it is gone.
+    pub(crate) fn stop(&mut self) {
         if !matches!(self.child.try_wait(), Ok(None)) {
             return;
         }
@@ -176,6 +177,12 @@ impl Drop for Process {
             let _ = self.child.kill();
             let _ = self.child.wait();
         }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.stop();
     }
 }
 

@@ -19,6 +19,7 @@ use std::num::NonZeroU8;
 
 use anyhow::{Context as _, Result};
 
+use crate::host::foreground;
 use crate::host::install::{self, Tool};
 use crate::host::ports::Ports;
 use crate::host::process::Process;
@@ -59,6 +60,7 @@ pub(crate) struct Stack {
     s3: Option<S3Server>,
     pub(crate) tenancy: Tenancy,
     operator_token: String,
+    settings: Settings,
     pub(crate) databases: Databases,
 }
 
@@ -118,6 +120,7 @@ impl Stack {
             s3,
             tenancy,
             operator_token,
+            settings,
             databases,
         };
         stack.write_pids()?;
@@ -130,6 +133,18 @@ impl Stack {
             Some(balancer) => balancer.url(),
             None => self.replicas[0].url(),
         }
+    }
+
+    /// Every replica by itself, past the balancer.
+    pub(crate) fn replica_urls(&self) -> impl Iterator<Item = &str> {
+        self.replicas.iter().map(Replica::url)
+    }
+
+    /// Runs `kld` as the deployment's administrator does; answers what it prints.
+    pub(crate) async fn kld(&self, arguments: &[&str]) -> Result<String> {
+        let mut kld = self.settings.command_of("kld");
+        kld.args(arguments);
+        Ok(String::from_utf8(foreground::output(kld.into()).await?)?)
     }
 
     /// The process of the first replica, for those who watch what it costs.

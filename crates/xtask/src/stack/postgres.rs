@@ -1,5 +1,6 @@
 //! A private Postgres cluster on a loopback port.
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -46,6 +47,8 @@ pub(crate) struct Postgres {
     process: Process,
     bin: PathBuf,
     port: u16,
+    user: Option<&'static str>,
+    durability: Durability,
 }
 
 impl Postgres {
@@ -69,25 +72,59 @@ impl Postgres {
             .current_dir("/");
         foreground::output(initdb.into()).await?;
 
-        let mut server = supervised(&bin.join("postgres"), user, StopWith::Quit);
-        server.arg("-D").arg(&data).current_dir("/");
-        for setting in settings(port, durability) {
-            server.args(["-c", &setting]);
-        }
-        let process = Process::spawn("postgres", server, StopWith::Quit, scratch.path())?;
+        let process = serve(&bin, user, port, durability, &data, scratch)?;
+        let mut postgres = Self {
+            process,
+            bin,
+            port,
+            user,
+            durability,
+        };
+        postgres.wait_until_ready().await?;
+        Ok(postgres)
+    }
 
-        let mut postgres = Self { process, bin, port };
-        let is_ready = postgres.bin.join("pg_isready");
-        let port = port.to_string();
-        postgres
-            .process
+    async fn wait_until_ready(&mut self) -> Result<()> {
+        let is_ready = self.bin.join("pg_isready");
+        let port = self.port.to_string();
+        self.process
             .wait_until(READY_WITHIN, || async {
                 let mut probe = Command::new(&is_ready);
                 probe.args(["-q", "-h", "127.0.0.1", "-p", &port]);
                 foreground::output(probe).await.is_ok()
             })
-            .await?;
-        Ok(postgres)
+            .await
+    }
+
+    /// A copy of the running cluster as it is now; answers the directory that holds it.
+    pub(crate) async fn back_up(&self, scratch: &Scratch, name: &str) -> Result<PathBuf> {
+        let copy = scratch.data_dir(name)?;
+        run_as(&copy).await?;
+        // Postgres insists that nobody else can read its directory.
+        std::fs::set_permissions(&copy, std::fs::Permissions::from_mode(0o700))?;
+        let program = self.bin.join("pg_basebackup");
+        let mut backup = supervised(&program, self.user, StopWith::Terminate);
+        backup
+            .args(["-h", "127.0.0.1", "-p", &self.port.to_string()])
+            .args(["-U", SUPERUSER, "-c", "fast", "-X", "stream", "-D"])
+            .arg(&copy)
+            .current_dir("/");
+        foreground::output(backup.into()).await?;
+        Ok(copy)
+    }
+
+    /// Ends the server at once and goes on, on the same port, from the copy in `data`.
+    pub(crate) async fn restore(&mut self, scratch: &Scratch, data: &Path) -> Result<()> {
+        self.process.stop();
+        self.process = serve(
+            &self.bin,
+            self.user,
+            self.port,
+            self.durability,
+            data,
+            scratch,
+        )?;
+        self.wait_until_ready().await
     }
 
     pub(crate) fn process(&self) -> &Process {
@@ -131,6 +168,23 @@ impl Postgres {
             .env("PGOPTIONS", "-c client_min_messages=warning");
         psql
     }
+}
+
+/// Starts a server on `data`.
+fn serve(
+    bin: &Path,
+    user: Option<&str>,
+    port: u16,
+    durability: Durability,
+    data: &Path,
+    scratch: &Scratch,
+) -> Result<Process> {
+    let mut server = supervised(&bin.join("postgres"), user, StopWith::Quit);
+    server.arg("-D").arg(data).current_dir("/");
+    for setting in settings(port, durability) {
+        server.args(["-c", &setting]);
+    }
+    Process::spawn("postgres", server, StopWith::Quit, scratch.path())
 }
 
 /// The user that Postgres runs as; when it is not ours, `data` is handed to it.

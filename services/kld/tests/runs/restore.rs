@@ -48,7 +48,15 @@ async fn nothing_is_written_on_lost_history_until_the_restore_is_finished() {
     let upload = next_serial(&set_value(&slice, "a", "late"));
     let late = run.upload("tf", upload).await;
     assert_eq!(late.refused(Code::LeaseLost)["kept"], true);
-    // No number is given away twice.
+    // No number is given away twice, on either lane.
+    let first = ann.apply("prod", alone(&["b"])).await;
+    first.lock("tf").await.ok();
+    first
+        .change("tf", |slice| set_value(&slice, "b", "native"))
+        .await
+        .ok();
+    first.unlock("tf").await.ok();
+    first.finish("succeeded").await.ok();
     ann.write_locked("prod", Doc::new(50).with("a", "next").bytes())
         .await;
     let seqs: Vec<i64> = ann
@@ -57,7 +65,7 @@ async fn nothing_is_written_on_lost_history_until_the_restore_is_finished() {
         .iter()
         .map(|version| version.seq)
         .collect();
-    assert_eq!(seqs, [1, 2, 1_003]);
+    assert_eq!(seqs, [1, 2, 1_003, 1_004]);
     let next = ann.apply("prod", alone(&["a"])).await;
     assert!(next.fencing_token() > token + 1_000_000);
     assert!(

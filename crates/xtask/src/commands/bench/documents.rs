@@ -66,6 +66,30 @@ impl Documents {
         self.corpus.join("states")
     }
 
+    /// A root module of about so many instances that teams share, and its state. In a directory of its own each time.
+    pub(super) async fn configuration(&self, instances: usize) -> Result<Generated> {
+        let dir = tempfile::Builder::new()
+            .prefix("klconfiguration.")
+            .tempdir_in(self.kept.path())?;
+        let generated = Generated {
+            directory: dir.path().join("root"),
+            state: dir.path().join("state.json"),
+            _dir: dir,
+        };
+        let mut python = Command::new("python3");
+        python
+            .arg(&self.generator)
+            .args(["--profile", "terraform_data", "--instances"])
+            .arg(instances.to_string())
+            .arg("--config")
+            .arg(&generated.directory)
+            .arg("--out")
+            .arg(&generated.state);
+        let made = foreground::output(python).await;
+        made.context("the configurations are made by python3")?;
+        Ok(generated)
+    }
+
     /// A state of about so many bytes.
     pub(super) async fn of_megabytes(&self, megabytes: usize) -> Result<Vec<u8>> {
         self.of_instances(megabytes * 1_000_000 / INSTANCE_BYTES)
@@ -86,6 +110,14 @@ impl Documents {
         }
         std::fs::read(&path).with_context(|| format!("cannot read {}", path.display()))
     }
+}
+
+/// A generated configuration and the state that it has.
+#[derive(Debug)]
+pub(super) struct Generated {
+    pub(super) directory: PathBuf,
+    pub(super) state: PathBuf,
+    _dir: TempDir,
 }
 
 /// Which instances of a document to change: every so manyth, beginning with `first`.

@@ -5,6 +5,7 @@
 //! Figures that need the same preparation are a group: one module, one list of names, one function. Each group runs on
 //! a stack of its own, so that no figure depends on what ran before it.
 
+mod applies;
 mod archive;
 mod client;
 mod corpus;
@@ -89,6 +90,7 @@ enum Group {
     Delta,
     Slice,
     Lanes,
+    Applies,
     Memory,
     Locks,
     Small,
@@ -96,7 +98,7 @@ enum Group {
 }
 
 impl Group {
-    const ALL: [Self; 12] = [
+    const ALL: [Self; 13] = [
         Self::Corpus,
         Self::Split,
         Self::Small,
@@ -107,6 +109,7 @@ impl Group {
         Self::Delta,
         Self::Slice,
         Self::Lanes,
+        Self::Applies,
         Self::Disk,
         Self::Archive,
     ];
@@ -121,6 +124,7 @@ impl Group {
             Self::Delta => delta::NAMES,
             Self::Slice => slice::NAMES,
             Self::Lanes => lanes::NAMES,
+            Self::Applies => applies::NAMES,
             Self::Memory => memory::NAMES,
             Self::Locks => locks::NAMES,
             Self::Small => small::NAMES,
@@ -138,6 +142,7 @@ impl Group {
             Self::Delta => delta::measure(bench, report).await,
             Self::Slice => slice::measure(bench, report).await,
             Self::Lanes => lanes::measure(bench, report).await,
+            Self::Applies => applies::measure(bench, report).await,
             Self::Memory => memory::measure(bench, report).await,
             Self::Locks => locks::measure(bench, report).await,
             Self::Small => small::measure(bench, report).await,

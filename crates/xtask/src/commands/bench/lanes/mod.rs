@@ -17,8 +17,9 @@ use tokio::process::Command;
 
 use super::Bench;
 use super::client::Client;
-use super::documents::Posted;
+use super::documents::{Generated, Posted};
 use super::report::{Report, Target, median, ms};
+use crate::host::foreground;
 use crate::host::workspace::Profile;
 use crate::terraform::{BACKEND, Backend, Directory, Terraform};
 
@@ -34,10 +35,6 @@ const SIZES: [usize; 2] = [1_000, 10_000];
 /// Too long for every day: a full plan takes terraform minutes.
 const LARGE: usize = 100_000;
 const ROUNDS: usize = 3;
-/// The team whose file changes.
-const TEAM: usize = 7;
-const BEFORE: &str = "as it was";
-const AFTER: &str = "as it shall be";
 
 pub(super) async fn measure(bench: &Bench, report: &Report) -> Result<()> {
     let terraform = Terraform::find()?;
@@ -51,14 +48,16 @@ pub(super) async fn measure(bench: &Bench, report: &Report) -> Result<()> {
     let client = Client::new(&stack);
     for size in sizes {
         let name = format!("lanes-{size}");
-        let document = serde_json::to_vec(&configuration::state(size, BEFORE))?;
+        let generated = bench.documents.configuration(size).await?;
+        let document = std::fs::read(&generated.state)?;
         client.write(&name, &Posted::from(document), None).await?;
+        configuration::change(&generated)?;
         let lanes = Lanes {
             terraform: &terraform,
             kl: bench.workspace.bin_dir(Profile::Release).join("kl"),
             backend: stack.tenancy.writes(&wire.url(), &name),
             wire: &wire,
-            size,
+            generated,
         };
         let measured = lanes.measure().await?;
         measured.note(report, size);
@@ -104,9 +103,8 @@ impl Measured {
                 lane.wire_bytes as f64 / 1e3,
                 lane.peak_bytes as f64 / 1e6
             );
-            let instances = configuration::instance_count(size);
             report.note(
-                &format!("plan of one file of {instances} instances, {name}"),
+                &format!("plan of one file of {size} instances, {name}"),
                 &value,
             );
         }
@@ -156,22 +154,19 @@ struct Lanes<'a> {
     kl: std::path::PathBuf,
     backend: Backend,
     wire: &'a wire::Wire,
-    size: usize,
+    generated: Generated,
 }
 
 impl Lanes<'_> {
     async fn measure(&self) -> Result<Measured> {
-        let shared = self.directory(Some(self.backend.clone()))?;
+        let shared = self.directory(Some(self.backend.clone())).await?;
         shared.write("backend.tf", BACKEND)?;
         shared.run_ok(&["init", "-input=false"]).await?;
-        let alone = self.directory(None)?;
+        let alone = self.directory(None).await?;
         alone.run_ok(&["init", "-input=false"]).await?;
         let watch = self.watched_terraform()?;
 
-        let targets: Vec<String> = configuration::blocks(TEAM)
-            .iter()
-            .map(|block| format!("-target={block}"))
-            .collect();
+        let targets = configuration::targets();
         let mut plan = vec!["plan", "-input=false"];
         let mut measured = Measured {
             full: Lane::default(),
@@ -199,13 +194,13 @@ impl Lanes<'_> {
     }
 
     /// The configuration with one file changed.
-    fn directory(&self, backend: Option<Backend>) -> Result<Directory> {
+    async fn directory(&self, backend: Option<Backend>) -> Result<Directory> {
         let directory = self.terraform.directory(backend)?;
-        for team in 0..configuration::TEAMS {
-            let text = if team == TEAM { AFTER } else { BEFORE };
-            let file = configuration::file(team, self.size, text);
-            directory.write(&configuration::file_name(team), &file)?;
-        }
+        let mut copy = Command::new("cp");
+        copy.arg("-a")
+            .arg(self.generated.directory.join("."))
+            .arg(directory.path());
+        foreground::output(copy).await?;
         Ok(directory)
     }
 
@@ -235,16 +230,7 @@ impl Lanes<'_> {
             .await?;
         let packed = answer.bytes().await?;
         let mut document: Value = serde_json::from_reader(GzDecoder::new(&packed[..]))?;
-        let resources = document["resources"]
-            .as_array_mut()
-            .context("no resources")?;
-        let wanted = format!("team_{TEAM:03}_");
-        resources.retain(|one| {
-            one["name"]
-                .as_str()
-                .is_some_and(|name| name.starts_with(&wanted))
-        });
-        ensure!(!resources.is_empty(), "the slice is empty");
+        configuration::cut(&mut document)?;
         alone.write("slice.tfstate", &document.to_string())?;
         let mut plan = vec!["plan", "-input=false", "-state=slice.tfstate"];
         plan.extend(targets.iter().map(String::as_str));
@@ -259,7 +245,7 @@ impl Lanes<'_> {
         let mut command = Command::new(&self.kl);
         command
             .arg("plan")
-            .args(["-f", &configuration::file_name(TEAM)])
+            .args(["-f", &configuration::file_name()])
             .current_dir(shared.path())
             .env("KL_STATE_URL", &self.backend.address)
             .env("KL_TOKEN", &self.backend.token)
