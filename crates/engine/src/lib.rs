@@ -62,6 +62,7 @@ use crate::documents::Documents;
 use crate::graphs::Graphs;
 use crate::keys::DataKeys;
 use crate::queue::Queue;
+use crate::runs::Renewals;
 
 /// Documents above this size are large: few of them are worked on at once.
 const LARGE_DOCUMENT_BYTES: usize = 4 * 1024 * 1024;
@@ -77,6 +78,7 @@ pub struct Inner {
     graphs: Graphs,
     data_keys: DataKeys,
     queue: Queue,
+    renewals: Renewals,
     /// Bounds how many large documents are split and compared at the same time: the work saturates a
     /// core each, and more would only starve small requests.
     large_documents: Semaphore,
@@ -102,6 +104,7 @@ impl Engine {
             graphs: Graphs::new(),
             data_keys: DataKeys::new(deployment_key),
             queue: Queue::new(index, deployment_key),
+            renewals: Renewals::default(),
             large_documents: Semaphore::new(cores),
         }))
     }

@@ -16,6 +16,8 @@ pub struct Time {
 pub const LEASE: Time = Time::seconds(60);
 /// How long a reservation may outlive its lease before another may end it: covers a renewal that is on its way.
 pub const LOCK_DELAY: Time = Time::seconds(15);
+/// How long renewals gather before they are written together.
+pub const RENEWALS_GATHER: Time = Time::millis(200);
 /// How often each replica offers a heartbeat; one of them lands.
 pub const BEAT: Time = Time::seconds(5);
 /// A heartbeat is not written sooner than this after the last one.

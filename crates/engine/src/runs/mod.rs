@@ -11,6 +11,7 @@ mod document;
 mod keep;
 mod look;
 mod recover;
+mod renew;
 mod reopen;
 mod selected;
 mod settle;
@@ -22,6 +23,7 @@ mod view;
 
 pub use begin::RunCredential;
 pub(crate) use begin::{Asking, json};
+pub(crate) use renew::Renewals;
 pub use selected::{SelectedCommit, SelectedOutputs, SelectedVersion};
 pub use unscoped::{Beginner, UnscopedRun};
 pub use upload::Uploaded;

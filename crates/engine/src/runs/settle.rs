@@ -1,15 +1,13 @@
-//! Keeping a run alive, and ending it.
+//! Widening a run, and ending it.
 
 use graph::claims::{Access, ClaimSet};
 use locking::{Rule, holds};
 use protocol::LockInfo;
-use protocol::runs::{
-    AbortRun, ExtendRun, FinishRun, RenewRun, Renewed, Run, RunOutcome, RunStatus,
-};
+use protocol::runs::{AbortRun, ExtendRun, FinishRun, Run, RunOutcome, RunStatus};
 use store::{End, Reservation, RunRecord, State, WorkspaceTx};
 
 use super::standing::{alive, status};
-use super::{may_write, own_run, owned, run_of};
+use super::{may_write, own_run, run_of};
 use crate::reservations::{end_held, extend, left_out_paths, read_claims};
 use crate::tries::Tries;
 use crate::{Caller, Engine, EngineError, audit};
@@ -21,40 +19,6 @@ const UNCHECKED: &str =
 const FINISHED: &str = "its run was finished";
 
 impl Engine {
-    /// Starts the lease of a run anew.
-    pub async fn renew_run(
-        &self,
-        caller: &Caller,
-        request: &RenewRun,
-    ) -> Result<Renewed, EngineError> {
-        let mut tx = self.begin(caller).await?;
-        let record = store::find_run(&mut tx, run_of(caller)?).await?;
-        let record = owned(record.ok_or(EngineError::NoRun)?, caller)?;
-        alive(&record)?;
-        let id = record.reservation_id.ok_or(EngineError::RunIsReadOnly)?;
-        locking::point!(RenewBefore);
-        let renewed = store::renew_reservation(&mut tx, id, request.token).await?;
-        let Some(expires_at) = renewed else {
-            let ended = store::find_reservation(&mut tx, id).await?;
-            return Err(EngineError::LeaseLost {
-                reason: ended
-                    .and_then(|ended| ended.end_reason)
-                    .unwrap_or_else(|| "the token is not that of the reservation".to_owned()),
-                kept: false,
-            });
-        };
-        let held = store::find_reservation(&mut tx, id).await?;
-        locking::point!(RenewAfterUpdate);
-        tx.commit().await?;
-        locking::point!(RenewAfterCommit);
-        let lease = held.and_then(|held| held.lease_seconds).unwrap_or_default();
-        Ok(Renewed {
-            lease_seconds: u32::try_from(lease).unwrap_or_default(),
-            expires_at,
-            kept_count: u32::try_from(record.kept_count).unwrap_or(u32::MAX),
-        })
-    }
-
     /// Adds claims to a run's reservation, at once or not at all.
     pub async fn extend_run(
         &self,

@@ -46,6 +46,40 @@ async fn a_due_lease_lives_until_somebody_needs_the_place() {
     assert_eq!(value_of(&ann, "prod", "a").await.as_deref(), Some("one"));
 }
 
+/// Renewals that come together are written together, and each is answered for itself.
+#[tokio::test(flavor = "multi_thread")]
+async fn renewals_at_once_are_answered_each_for_itself() {
+    let stage = Stage::start().await;
+    let ann = stage.writer().await;
+    let names: Vec<String> = (0..12).map(|number| format!("r{number}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    with_state(&ann, "prod", &names).await;
+    let mut runs = Vec::new();
+    for name in &names {
+        runs.push(ann.apply("prod", alone(&[name])).await);
+    }
+    runs[3].finish("succeeded").await.ok();
+    let wrong = json!({ "token": runs[5].fencing_token() });
+    // One with its token, one with another's, for the same reservation and at the same moment.
+    let (renewed, mistaken) = tokio::join!(
+        futures::future::join_all(runs.iter().map(Native::renew)),
+        runs[4].post("/renew", wrong)
+    );
+    refused(mistaken, Code::LeaseLost);
+    for (number, reply) in renewed.into_iter().enumerate() {
+        if number == 3 {
+            assert_eq!(reply.status, 409);
+            continue;
+        }
+        let lease = reply.ok().json();
+        assert_eq!(lease["lease_seconds"], 60);
+        let due: chrono::DateTime<chrono::Utc> =
+            lease["expires_at"].as_str().unwrap().parse().unwrap();
+        let told = runs[number].run.reservation.as_ref().unwrap().expires_at;
+        assert!(due > told, "{due} is not after {told}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn nobody_loses_a_lease_while_the_service_was_away() {
     let stage = Stage::start().await;

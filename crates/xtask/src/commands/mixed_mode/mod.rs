@@ -43,9 +43,18 @@ pub(crate) async fn run(args: &MixedModeArgs) -> Result<u8> {
     };
     let mut stack = Stack::start(&workspace, options).await?;
     let kl = workspace.bin_dir(options.profile).join("kl");
+    on(&terraform, &mut stack, &kl).await
+}
+
+/// Fills the matrix on a stack; answers the exit code.
+pub(crate) async fn on(
+    terraform: &Terraform,
+    stack: &mut Stack,
+    kl: &std::path::Path,
+) -> Result<u8> {
     let mut checks = Checks::default();
-    let driven = drive(&terraform, &stack, &kl, &mut checks).await;
-    checks.end(driven, &mut stack)
+    let driven = drive(terraform, stack, kl, &mut checks).await;
+    checks.end(driven, stack)
 }
 
 async fn drive(
