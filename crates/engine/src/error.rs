@@ -71,6 +71,8 @@ pub enum EngineError {
     Locked(Box<Holder>),
     #[error("the lock ID is not the one that holds the state")]
     LockIdMismatch(Option<Box<Holder>>),
+    #[error("force-unlock breaks locks of plain Terraform only")]
+    NotByForceUnlock(Box<Holder>),
     #[error("the lock with this ID has ended: {reason}")]
     LockEnded {
         info: Box<LockInfo>,
@@ -125,8 +127,8 @@ pub enum EngineError {
     Undecided(Vec<String>),
     #[error("the run is damaged: {0}")]
     DamagedRun(&'static str),
-    #[error("this commit key came with another request before")]
-    CommitKeyReused,
+    #[error("this key came with another request before")]
+    KeyReused,
     #[error("the state is kept only as a document ({0}), and not as rows")]
     NotNative(String),
     #[error("`{0}` names nothing that can be claimed")]

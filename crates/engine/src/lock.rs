@@ -14,6 +14,9 @@ use crate::reservations::end_held;
 use crate::tries::Tries;
 use crate::{Caller, Engine, EngineError, Holder, audit};
 
+/// What Terraform calls the lock of an apply, be it one that destroys.
+pub(crate) const TERRAFORM_APPLY: &str = "OperationTypeApply";
+
 /// What an UNLOCK names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum UnlockTarget {
@@ -204,15 +207,30 @@ impl Engine {
     }
 
     /// Gives up or breaks the Terraform lock of a state.
+    ///
+    /// # Errors
+    ///
+    /// A force-unlock where something else holds the state: nothing of that is broken, and nobody is to think so.
     pub async fn unlock(
         &self,
         caller: &Caller,
         name: &StateName,
         target: &UnlockTarget,
     ) -> Result<Unlocked, EngineError> {
+        self.unlock_with(caller, name, target, false).await
+    }
+
+    /// By force, what a holder gives up is broken as well: whoever says so does not know that its Terraform is done.
+    async fn unlock_with(
+        &self,
+        caller: &Caller,
+        name: &StateName,
+        target: &UnlockTarget,
+        by_force: bool,
+    ) -> Result<Unlocked, EngineError> {
         let mut tries = Tries::default();
         loop {
-            match self.try_unlock(caller, name, target).await {
+            match self.try_unlock(caller, name, target, by_force).await {
                 Err(error) if tries.another(&error).await => {}
                 outcome => return outcome,
             }
@@ -224,6 +242,7 @@ impl Engine {
         caller: &Caller,
         name: &StateName,
         target: &UnlockTarget,
+        forced: bool,
     ) -> Result<Unlocked, EngineError> {
         let mut tx = self.begin(caller).await?;
         let Some(state) = store::find_state(&mut tx, caller.environment(), name).await? else {
@@ -237,10 +256,19 @@ impl Engine {
             .iter()
             .find(|held| held.lane == Lane::Terraform.as_str());
         let (held, by_force) = match (target, held) {
-            (UnlockTarget::Any, None) => return Ok(Unlocked::Nothing),
+            (UnlockTarget::Any, None) => {
+                end_due(&mut tx, caller, &state).await?;
+                let held = store::list_active(&mut tx, state.id).await?;
+                tx.commit().await?;
+                return match held.first() {
+                    Some(held) => Err(EngineError::NotByForceUnlock(Box::new(holder(held)))),
+                    None => Ok(Unlocked::Nothing),
+                };
+            }
             (UnlockTarget::Any, Some(held)) => (held, true),
             (UnlockTarget::Id(id), Some(held)) if held.idem_key == *id => {
-                (held, held.principal_id != caller.principal().as_str())
+                let own = held.principal_id == caller.principal().as_str();
+                (held, forced || !own)
             }
             (UnlockTarget::Id(id), held) => {
                 let ended = store::find_by_key(&mut tx, state.id, id).await?;
@@ -272,7 +300,7 @@ impl Engine {
         {
             return Ok(unlocked);
         }
-        self.unlock(caller, name, target).await
+        self.unlock_with(caller, name, target, true).await
     }
 
     async fn break_native(

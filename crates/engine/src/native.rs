@@ -26,6 +26,8 @@ pub struct Resolved {
     pub inventory_digest: String,
     /// The blocks in the state that were last written from one of the files asked for.
     pub recorded_sources: Vec<RecordedSource>,
+    /// The names of the root outputs, sorted.
+    pub outputs: Vec<String>,
 }
 
 /// The managed blocks of a state.
@@ -76,6 +78,7 @@ impl Engine {
         let is_native = head.as_ref().is_none_or(|head| head.form != Form::Opaque);
         let mut creator = None;
         let mut recorded_sources = Vec::new();
+        let mut outputs = Vec::new();
         let mut graph = Arc::new(StateGraph::empty());
         if let (Some(state), Some(head)) = (&state, &head) {
             let first = store::find_version(&mut tx, state.id, VersionRef::Seq(1)).await?;
@@ -85,6 +88,9 @@ impl Engine {
                 let recorded = store::sources_in_files(&mut tx, state.id, files).await?;
                 let is_there = |source: &RecordedSource| graph.has_block(&source.config_address);
                 recorded_sources = recorded.into_iter().filter(is_there).collect();
+                let living = store::list_live_outputs(&mut tx, state.id).await?;
+                outputs = living.into_iter().map(|output| output.name).collect();
+                outputs.sort_unstable();
             }
         }
         tx.commit().await?;
@@ -95,6 +101,7 @@ impl Engine {
             is_native,
             inventory_digest: digest(&graph),
             recorded_sources,
+            outputs,
         })
     }
 

@@ -91,7 +91,6 @@ impl Failure {
         self.kind == Kind::Changes
     }
 
-    #[cfg(test)]
     pub(crate) fn kind(&self) -> Kind {
         self.kind
     }

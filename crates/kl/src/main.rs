@@ -9,6 +9,7 @@ mod commands;
 mod config;
 mod encoding;
 mod failure;
+mod near;
 mod output;
 mod plan;
 mod run;

@@ -150,9 +150,12 @@ pub struct RunReservation {
 pub struct Unsettled {
     /// The address, or the prefix that was claimed.
     pub address: String,
-    /// The run that ended without its own release.
+    /// The run that ended without its own release; absent for a lock of plain Terraform.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<RunId>,
+    /// Whose it was: `user@host`; empty where that is not known.
+    #[serde(default)]
+    pub who: String,
     /// What happened.
     pub reason: String,
     /// Since when.
@@ -224,6 +227,13 @@ pub struct FinishRun {
     /// Whether kl held the plan against the contract; else objects that changed outside the claims become unsettled.
     #[serde(default)]
     pub checked: bool,
+    /// Whether Terraform looked at the real objects: false after a plan with `-refresh=false`, which settles nothing.
+    #[serde(default = "yes")]
+    pub refreshed: bool,
+}
+
+fn yes() -> bool {
+    true
 }
 
 /// Ends somebody's run.
@@ -326,6 +336,10 @@ pub struct KeptAddress {
     pub kept: KeptChange,
     /// What has become of it in the state since then.
     pub state: KeptChange,
+    /// Whether it was there all along, outside of what the writer's run was shown: the upload replaces an object that its
+    /// Terraform did not know, so which of the two stays is always to be said.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub outside: bool,
 }
 
 /// What became of an address.

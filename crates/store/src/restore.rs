@@ -37,7 +37,8 @@ pub async fn restore_workspace(tx: &mut WorkspaceTx) -> Result<Restored, Error> 
             SELECT r.workspace_id, r.state_id, r.id, c.path, 'the database was restored from a backup'
             FROM reservations r
             JOIN claims c ON c.workspace_id = r.workspace_id AND c.reservation_id = r.id AND c.mode = 'write'
-            WHERE r.workspace_id = $1 AND r.status = 'active' AND r.lane = 'native'
+            WHERE r.workspace_id = $1 AND r.status = 'active'
+              AND (r.lane = 'native' OR r.lane = 'terraform' AND r.info LIKE '%"Operation":"OperationTypeApply"%')
             ON CONFLICT (workspace_id, state_id, reservation_id, path) DO UPDATE
             SET reason = excluded.reason, since = clock_timestamp(), cleared_at = NULL, cleared_by = NULL
             WHERE unsettled.cleared_at IS NOT NULL

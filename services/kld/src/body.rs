@@ -23,6 +23,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, Sleep};
 
 use crate::error::ApiError;
+use crate::routes::terraform::body::receive;
 
 /// The largest JSON body of routes other than those that take states.
 pub const MAX_JSON_BYTES: u64 = 1024 * 1024;
@@ -199,6 +200,20 @@ fn refuse_body(error: &axum::Error) -> ApiError {
     )
 }
 
+/// Reads a JSON body of at most `limit_bytes`, before and after decoding: plain, or as gzip.
+///
+/// # Errors
+///
+/// 413 for one that is or inflates to more, 415 for another kind or coding.
+pub(crate) async fn read_json(
+    headers: &HeaderMap,
+    body: Body,
+    limit_bytes: u64,
+) -> Result<Bytes, ApiError> {
+    expect_json(headers)?;
+    receive(headers, body, limit_bytes).await
+}
+
 /// A JSON body of at most [`MAX_JSON_BYTES`].
 #[derive(Debug, Clone)]
 pub struct Json<T>(pub T);
@@ -207,8 +222,8 @@ impl<T: DeserializeOwned, S: Sync> FromRequest<S> for Json<T> {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, _: &S) -> Result<Self, ApiError> {
-        expect_json(request.headers())?;
-        let bytes = read_body(request.into_body(), MAX_JSON_BYTES).await?;
+        let (parts, body) = request.into_parts();
+        let bytes = read_json(&parts.headers, body, MAX_JSON_BYTES).await?;
         parse(&bytes).map(Self)
     }
 }
@@ -235,14 +250,14 @@ impl<T: DeserializeOwned, S: Sync> FromRequest<S> for Create<T> {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, _: &S) -> Result<Self, ApiError> {
-        expect_json(request.headers())?;
-        let key = idempotency_key(&request)?;
+        let (parts, body) = request.into_parts();
+        let key = idempotency_key(&parts.headers)?;
         let mut digest = Sha256::new();
-        digest.update(request.method().as_str());
+        digest.update(parts.method.as_str());
         digest.update([0]);
-        digest.update(request.uri().path());
+        digest.update(parts.uri.path());
         digest.update([0]);
-        let bytes = read_body(request.into_body(), MAX_JSON_BYTES).await?;
+        let bytes = read_json(&parts.headers, body, MAX_JSON_BYTES).await?;
         digest.update(&bytes);
         let request_digest = digest.finalize().into();
         Ok(Self {
@@ -255,8 +270,9 @@ impl<T: DeserializeOwned, S: Sync> FromRequest<S> for Create<T> {
     }
 }
 
-fn idempotency_key(request: &Request) -> Result<Option<String>, ApiError> {
-    let mut values = request.headers().get_all("idempotency-key").iter();
+/// The request's Idempotency-Key, if it has one.
+pub(crate) fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, ApiError> {
+    let mut values = headers.get_all("idempotency-key").iter();
     let Some(value) = values.next() else {
         return Ok(None);
     };
@@ -270,7 +286,7 @@ fn idempotency_key(request: &Request) -> Result<Option<String>, ApiError> {
     }
 }
 
-pub(crate) fn expect_json(headers: &HeaderMap) -> Result<(), ApiError> {
+fn expect_json(headers: &HeaderMap) -> Result<(), ApiError> {
     let kind = headers
         .get(header::CONTENT_TYPE)
         .and_then(|kind| kind.to_str().ok());

@@ -25,6 +25,8 @@ use uuid::Uuid;
 use crate::access::{PathParams, admit, identify, query_holds_token, record};
 use crate::body::{Activity, guard};
 use crate::error::ApiError;
+use crate::packing::packed;
+use crate::routes::terraform::choose_coding;
 use crate::state::AppState;
 use crate::table::{Access, Lane, Route};
 
@@ -89,6 +91,7 @@ async fn answer(app: &AppState, rows: &[Bound], request: Request) -> Response {
     let request_id = RequestId::new();
     let bound = find(rows, request.method());
     let terraform_address = names_states(request.uri().path());
+    let coding = choose_coding(request.headers());
     let (name, lane) = match bound {
         Some(bound) => (bound.route.name, bound.route.lane),
         None if rows.is_empty() && terraform_address => ("unmatched", Lane::Terraform),
@@ -125,6 +128,7 @@ async fn answer(app: &AppState, rows: &[Bound], request: Request) -> Response {
             None => Err(method_not_allowed(rows)),
         };
         let response = finish(outcome.into_response(), lane, &request_id);
+        let response = packed(coding, response).await;
         let (status, duration_ms) = (response.status().as_u16(), started.elapsed().as_millis());
         let duration_ms = u64::try_from(duration_ms).unwrap_or(u64::MAX);
         if label == LaneLabel::Service {

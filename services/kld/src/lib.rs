@@ -15,6 +15,7 @@ pub mod error;
 #[cfg(feature = "faults")]
 mod faults;
 pub mod openapi;
+mod packing;
 pub mod program;
 pub mod routes;
 pub mod serve;

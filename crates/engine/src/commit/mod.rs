@@ -164,7 +164,7 @@ pub(crate) async fn commit(
 
 fn repeated(receipt: &Receipt, wanted: &Commit<'_>) -> Result<Committed, EngineError> {
     if receipt.request_digest != wanted.request_digest {
-        return Err(EngineError::CommitKeyReused);
+        return Err(EngineError::KeyReused);
     }
     Ok(Committed {
         seq: receipt.seq,

@@ -10,7 +10,7 @@ use super::work::{Preview, Work, claims, parsed};
 use super::{Asked, Operated, Operation};
 use crate::commit::{Commit, Delta, First, commit};
 use crate::reservations::{Ask, end_held, hold, insert, make_room, wire_claims};
-use crate::runs::{Asking, json};
+use crate::runs::{Asking, begun_before, begun_meanwhile, json};
 use crate::{Caller, Engine, EngineError, audit};
 
 /// The one commit of an operation.
@@ -24,10 +24,11 @@ impl Engine {
         operation: &Operation,
         asked: &Asked<'_>,
     ) -> Result<Operated, EngineError> {
-        let asking = Asking::new(asked.key, asked.command, asked.who, None)?;
+        let asking = Asking::new(asked.key, asked.command, asked.who, None)?
+            .with_request(asked.request_digest);
         let mut tx = self.begin(caller).await?;
         let (state, head, work) = self.work_out(&mut tx, caller, name, operation).await?;
-        if let Some(done) = done_before(&mut tx, caller, &state, asked.key).await? {
+        if let Some(done) = done_before(&mut tx, caller, &state, &asking).await? {
             let (run, version) = done;
             tx.commit().await?;
             return Ok(Operated {
@@ -63,18 +64,17 @@ async fn done_before(
     tx: &mut WorkspaceTx,
     caller: &Caller,
     state: &State,
-    key: &str,
+    asking: &Asking<'_>,
 ) -> Result<Option<(Uuid, Option<Version>)>, EngineError> {
-    let principal = caller.principal().as_str();
-    let Some(run) = store::find_run_by_key(tx, state.id, principal, key).await? else {
+    let Some(run) = begun_before(tx, caller, state, asking).await? else {
         return Ok(None);
     };
-    let versions = store::list_run_versions(tx, state.id, run).await?;
+    let versions = store::list_run_versions(tx, state.id, run.id).await?;
     let version = match versions.last() {
         Some(version) => store::find_version(tx, state.id, VersionRef::Seq(version.seq)).await?,
         None => None,
     };
-    Ok(Some((run, version)))
+    Ok(Some((run.id, version)))
 }
 
 /// Reserves what is written, writes it, releases it, and records all that as a run.
@@ -129,16 +129,11 @@ async fn write(
             contract: &json(&contract)?,
             base_seq: head.seq,
             reservation_id: Some(reservation.id),
+            request_digest: &asking.request_digest,
         },
     )
     .await
-    .map_err(|error| match error {
-        // The same request came twice at once: what the other one did is found at the next try.
-        error if error.is_constraint("runs_workspace_id_state_id_principal_id_idem_key_key") => {
-            store::Error::Moved("the operation was done meanwhile")
-        }
-        error => error,
-    })?;
+    .map_err(begun_meanwhile)?;
     let request_digest = Digest::of(asking.key.as_bytes()).0;
     commit(
         tx,

@@ -65,6 +65,8 @@ pub struct Asked<'a> {
     pub key: &'a str,
     pub command: &'a str,
     pub who: &'a str,
+    /// SHA-256 of the request: the same key with another one is refused.
+    pub request_digest: [u8; 32],
 }
 
 /// What an operation came to.

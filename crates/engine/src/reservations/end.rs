@@ -2,14 +2,16 @@
 
 use graph::claims::{Access, ClaimSet, Path};
 use locking::{Rule, holds};
-use store::{End, Reservation, WorkspaceTx};
+use store::{End, Lane, Reservation, WorkspaceTx};
 
 use crate::EngineError;
+use crate::lock::{TERRAFORM_APPLY, lock_info};
 
 /// Ends a reservation of either lane; false when it had ended already. The caller holds the ledger.
 ///
-/// What a native holder may have changed and did not release is marked unsettled: all that it claimed for writing, also what
-/// it committed (an upload shows a create whose provisioner still runs as healthy), and whatever else its uploads changed.
+/// What a holder may have changed and did not release is marked unsettled: all that it claimed for writing, also what it
+/// committed (an upload shows a create whose provisioner still runs as healthy), and whatever else its uploads changed. For a
+/// lock of plain Terraform that is the whole state.
 pub(crate) async fn end_held(
     tx: &mut WorkspaceTx,
     held: &Reservation,
@@ -30,7 +32,7 @@ pub(crate) async fn end_held(
             locking::point!(BreakBefore);
         }
     }
-    let is_left_behind = held.is_native() && end != End::Released && held.began_at.is_some();
+    let is_left_behind = end != End::Released && may_have_applied(&held);
     if is_left_behind && holds(Rule::UnsettledMarks) {
         let claims = store::find_claims(tx, &[held.id]).await?;
         let mut paths = write_paths(claims.get(&held.id));
@@ -53,6 +55,14 @@ pub(crate) async fn end_held(
         }
     }
     Ok(is_ended)
+}
+
+/// Whether a holder may have changed real infrastructure by now. Plain Terraform says only what it has come for.
+fn may_have_applied(held: &Reservation) -> bool {
+    if held.is_native() {
+        return held.began_at.is_some();
+    }
+    held.lane == Lane::Terraform.as_str() && lock_info(held).operation == TERRAFORM_APPLY
 }
 
 /// What is claimed for writing.

@@ -10,13 +10,14 @@ use locking::{Rule, holds};
 use protocol::runs::{BeginRun, Run, RunKind};
 use protocol::scope::ScopeConfidence;
 use protocol::{LockInfo, RunId, StateName};
-use store::{NewRun, NewRunToken, RunRecord, State, VersionRef, WorkspaceTx};
+use store::{NewRun, NewRunToken, State, VersionRef, WorkspaceTx};
 use tokio::time::{Instant, sleep};
 use uuid::Uuid;
 
+use super::keys::{begun_before, begun_meanwhile, digest_of};
+use super::may_write;
 use super::standing::kind_text;
 use super::view::view;
-use super::{may_write, owned};
 use crate::lock::same_spelling;
 use crate::queue::{Request, Waiting};
 use crate::reservations::{Ask, insert, make_room};
@@ -40,6 +41,8 @@ pub(crate) struct Asking<'a> {
     pub(crate) command: &'a str,
     pub(crate) who: &'a str,
     pub(crate) lease_seconds: i64,
+    /// SHA-256 of what is asked for: the same key with something else is refused.
+    pub(crate) request_digest: [u8; 32],
     /// Its place in the queue from an earlier try.
     pub(super) ticket: Option<&'a str>,
     pub(super) patience: Patience,
@@ -73,9 +76,16 @@ impl<'a> Asking<'a> {
             command,
             who,
             lease_seconds,
+            request_digest: [0; 32],
             ticket: None,
             patience: Patience::new(0),
         })
+    }
+
+    /// The same, for this request. Its place in the queue is no part of what is asked for.
+    pub(crate) fn with_request(mut self, digest: [u8; 32]) -> Self {
+        self.request_digest = digest;
+        self
     }
 
     /// The same, waiting for a busy scope.
@@ -160,7 +170,9 @@ impl Engine {
         }
         let who = request.who.as_str();
         let asking = Asking::new(&request.key, &request.command, who, request.lease_seconds)?;
-        let asking = asking.waiting(request.ticket.as_deref(), request.wait_seconds);
+        let asking = asking
+            .waiting(request.ticket.as_deref(), request.wait_seconds)
+            .with_request(digest_of(request)?);
         let mut tries = Tries::default();
         let (id, degraded) = loop {
             let begun = self.try_begin(caller, name, request, &asking, credential);
@@ -209,7 +221,7 @@ impl Engine {
         let mut tx = self.begin(caller).await?;
         let state = store::find_or_create_state(&mut tx, caller.environment(), name).await?;
         same_spelling(&state, name)?;
-        if let Some(known) = begun_before(&mut tx, caller, &state, asking.key).await? {
+        if let Some(known) = begun_before(&mut tx, caller, &state, asking).await? {
             if known.status == "running" {
                 issue(&mut tx, caller, known.id, credential).await?;
             }
@@ -296,18 +308,11 @@ impl Engine {
                 contract: &json(&expanded.wire)?,
                 base_seq: expanded.seq,
                 reservation_id: reservation,
+                request_digest: &asking.request_digest,
             },
         )
         .await
-        .map_err(|error| match error {
-            // The same request came twice at once: the other one's run is found at the next try.
-            error
-                if error.is_constraint("runs_workspace_id_state_id_principal_id_idem_key_key") =>
-            {
-                store::Error::Moved("the run was begun meanwhile")
-            }
-            error => error,
-        })?;
+        .map_err(begun_meanwhile)?;
         issue(&mut tx, caller, run, credential).await?;
         tx.commit().await?;
         locking::point!(ReserveAfterCommit);
@@ -365,23 +370,6 @@ impl Engine {
         proven(&expanded)?;
         Ok(expanded)
     }
-}
-
-pub(super) async fn begun_before(
-    tx: &mut WorkspaceTx,
-    caller: &Caller,
-    state: &State,
-    key: &str,
-) -> Result<Option<RunRecord>, EngineError> {
-    let principal = caller.principal().as_str();
-    let Some(id) = store::find_run_by_key(tx, state.id, principal, key).await? else {
-        return Ok(None);
-    };
-    if !holds(Rule::IdemKey) {
-        return Ok(None);
-    }
-    let record = store::find_run(tx, id).await?.ok_or(EngineError::NoRun)?;
-    owned(record, caller).map(Some)
 }
 
 /// Stores the run's token.

@@ -9,6 +9,7 @@ mod begin;
 mod difference;
 mod document;
 mod keep;
+mod keys;
 mod look;
 mod recover;
 mod renew;
@@ -23,6 +24,7 @@ mod view;
 
 pub use begin::RunCredential;
 pub(crate) use begin::{Asking, json};
+pub(crate) use keys::{begun_before, begun_meanwhile};
 pub(crate) use renew::Renewals;
 pub use selected::{SelectedCommit, SelectedOutputs, SelectedVersion};
 pub use unscoped::{Beginner, UnscopedRun};

@@ -13,8 +13,9 @@ use tfstate::{Document, State as Rows};
 use uuid::Uuid;
 
 use super::begin::{Asking, json, native};
+use super::keys::begun_before;
 use super::standing::kind_text;
-use super::threeway::{At, Changed, Standing, changed, choose};
+use super::threeway::{At, Changed, Standing, any_new, beside, changed, choose};
 use super::view::view;
 use crate::commit::{Commit, Delta, First, OutputPlace, Place, commit};
 use crate::lock::same_spelling;
@@ -43,7 +44,7 @@ impl Engine {
     ) -> Result<KeptComparison, EngineError> {
         let opened = self.open_kept(caller, name, id).await?;
         let rows = rows(&opened.bytes)?;
-        let changes = tokio::task::block_in_place(|| changed(&opened.base, &Standing::of(&rows)));
+        let changes = self.changes(caller, &opened, &rows).await?;
         let mut tx = self.begin_read(caller).await?;
         let now = standing_at(&mut tx, opened.kept.state_id, &changes).await?;
         tx.commit().await?;
@@ -83,10 +84,12 @@ impl Engine {
         id: Uuid,
         request: &AdoptKept,
     ) -> Result<Run, EngineError> {
-        let asking = Asking::new(&request.key, COMMAND, caller.display(), None)?;
+        let asked = json(&(id, &request.prefer_kept, &request.prefer_state))?;
+        let asking = Asking::new(&request.key, COMMAND, caller.display(), None)?
+            .with_request(tfstate::Digest::of(asked.as_bytes()).0);
         let opened = self.open_kept(caller, name, id).await?;
         let rows = rows(&opened.bytes)?;
-        let changes = tokio::task::block_in_place(|| changed(&opened.base, &Standing::of(&rows)));
+        let changes = self.changes(caller, &opened, &rows).await?;
         let claims = ClaimSet::new(
             changes
                 .iter()
@@ -96,11 +99,8 @@ impl Engine {
         let mut tx = self.begin(caller).await?;
         let state = find(&mut tx, caller, name).await?;
         let principal = caller.principal().as_str();
-        if let Some(known) =
-            store::find_run_by_key(&mut tx, state.id, principal, asking.key).await?
-        {
-            let known = store::find_run(&mut tx, known).await?;
-            return view(&mut tx, &known.ok_or(EngineError::NoRun)?).await;
+        if let Some(known) = begun_before(&mut tx, caller, &state, &asking).await? {
+            return view(&mut tx, &known).await;
         }
         if opened.kept.settled {
             return Err(EngineError::KeptSettled);
@@ -114,6 +114,7 @@ impl Engine {
         let now = standing_at(&mut tx, state.id, &changes).await?;
         let set = |addresses: &[String]| addresses.iter().cloned().collect::<BTreeSet<_>>();
         let (ours, theirs) = (set(&request.prefer_kept), set(&request.prefer_state));
+        decided(&changes, &ours, &theirs)?;
         let taken = choose(&changes, &now, &ours, &theirs).map_err(EngineError::Undecided)?;
         let run = Uuid::now_v7();
         let ask = Ask {
@@ -137,6 +138,7 @@ impl Engine {
             contract: &contract,
             base_seq: locked.head_seq,
             reservation_id: Some(held.id),
+            request_digest: &asking.request_digest,
         };
         store::insert_run(&mut tx, &new).await?;
         let wanted = Commit {
@@ -177,6 +179,25 @@ impl Engine {
             settle(&mut tx, caller, &state, &kept, "discarded").await?;
         }
         Ok(tx.commit().await?)
+    }
+
+    /// What the writer changed, as far as it was shown what stood there.
+    async fn changes(
+        &self,
+        caller: &Caller,
+        opened: &Opened,
+        rows: &Rows<'_>,
+    ) -> Result<Vec<Changed>, EngineError> {
+        let changes = tokio::task::block_in_place(|| changed(&opened.base, &Standing::of(rows)));
+        if opened.kept.run_id.is_none() || !any_new(&changes) {
+            return Ok(changes);
+        }
+        // A run is shown a slice: what is new in its upload may have stood beside it.
+        let mut tx = self.begin_read(caller).await?;
+        let (state, seq) = (opened.kept.state_id, opened.kept.base_seq);
+        let version = standing_of_version(&mut tx, state, seq).await?;
+        tx.commit().await?;
+        Ok(beside(changes, &version))
     }
 
     async fn open_kept(
@@ -229,6 +250,29 @@ async fn find(
     let state = state.ok_or(EngineError::NoState)?;
     same_spelling(&state, name)?;
     Ok(state)
+}
+
+/// Fails where somebody decides over what was not changed: it would be left aside without a word.
+fn decided(
+    changes: &[Changed],
+    ours: &BTreeSet<String>,
+    theirs: &BTreeSet<String>,
+) -> Result<(), EngineError> {
+    let known: BTreeSet<String> = changes
+        .iter()
+        .map(|change| change.path.to_string())
+        .collect();
+    if let Some(unknown) = ours.union(theirs).find(|address| !known.contains(*address)) {
+        return Err(EngineError::BadRequest(format!(
+            "`{unknown}`: the kept upload changed nothing there"
+        )));
+    }
+    match ours.intersection(theirs).next() {
+        Some(both) => Err(EngineError::BadRequest(format!(
+            "`{both}` is to be taken from the kept upload and from the state: say one"
+        ))),
+        None => Ok(()),
+    }
 }
 
 /// The rows of a document, in rendered form.

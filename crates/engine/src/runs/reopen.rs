@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use protocol::StateName;
 use protocol::runs::{ReopenRun, Run, RunStatus};
 use protocol::scope::ScopeRequest;
-use store::{Reopening, RunRecord, SliceRow, State, VersionRef, WorkspaceTx};
+use store::{Reopening, RunRecord, SliceRow, State, UnsettledMark, VersionRef, WorkspaceTx};
 use tfstate::Document;
 use uuid::Uuid;
 
@@ -141,7 +141,7 @@ impl Engine {
         make_room(&mut tx, caller, state, claims).await?;
         let locked = store::lock_state(&mut tx, state.id).await?;
         let expanded = self.on_head(&mut tx, &locked, scope, expanded).await?;
-        if let Some(stale) = stale(&mut tx, &locked, &expanded, seen).await? {
+        if let Some(stale) = stale(&mut tx, &record, &locked, &expanded, seen).await? {
             tx.rollback().await?;
             self.outdate(caller, &record, seen).await?;
             return Err(stale);
@@ -228,10 +228,11 @@ fn sleeps(record: &RunRecord) -> Result<(), EngineError> {
     }
 }
 
-/// Why the plan may not be applied, if so: something in the slice changed, is gone, or is new, or is unsettled. What else
-/// happened to the state does not matter.
+/// Why the plan may not be applied, if so: something in the slice changed, is gone, or is new, or is unsettled and was not
+/// looked at. What else happened to the state does not matter.
 async fn stale(
     tx: &mut WorkspaceTx,
+    record: &RunRecord,
     locked: &State,
     expanded: &Expanded,
     seen: &Seen,
@@ -246,11 +247,17 @@ async fn stale(
         return Ok(Some(EngineError::PlanStale { address, what }));
     }
     let claims = &expanded.contract.reservation_candidates;
+    // What was unsettled when the run began, its plan has refreshed.
+    let has_looked = record.refreshed == Some(true);
     let marks = overlapping(tx, locked.id, claims).await?;
-    Ok(marks.first().map(|mark| EngineError::PlanStale {
-        address: mark.path.to_string(),
-        what: format!("is unsettled: {}", mark.reason),
-    }))
+    let unseen = |mark: &&UnsettledMark| !has_looked || mark.since >= record.started_at;
+    Ok(marks
+        .iter()
+        .find(unseen)
+        .map(|mark| EngineError::PlanStale {
+            address: mark.path.to_string(),
+            what: format!("is unsettled: {}", mark.reason),
+        }))
 }
 
 /// The first address at which the slice differs from the one that was planned on.

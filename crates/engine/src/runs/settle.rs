@@ -105,9 +105,14 @@ impl Engine {
             }
         }
         let error = request.error.as_deref();
+        if request.outcome == RunOutcome::Planned {
+            store::set_refreshed(&mut tx, record.id, request.refreshed).await?;
+        }
         store::end_run(&mut tx, record.id, wanted, error, plan).await?;
         // One that was cut off may still live: what it uploads is kept.
-        if request.outcome != RunOutcome::Planned && !was_cut_off {
+        // And one whose plan was not begun sleeps on: the plan in the file has this token inside.
+        let sleeps_on = record.plan_sha256.is_some() && record.spent_at.is_none();
+        if request.outcome != RunOutcome::Planned && !was_cut_off && !sleeps_on {
             store::revoke_run_tokens(&mut tx, record.id).await?;
         }
         let what = audit::What::RunEnded {
@@ -192,7 +197,7 @@ impl Engine {
     }
 }
 
-/// Clears the marks that a successful apply has refreshed, and leaves new ones where nobody vouches for what it changed
+/// Clears the marks that a successful apply has refreshed by then, and leaves new ones where nobody vouches for what it changed
 /// outside of its claims.
 async fn settle_marks(
     tx: &mut WorkspaceTx,
@@ -201,7 +206,7 @@ async fn settle_marks(
     request: &FinishRun,
 ) -> Result<(), EngineError> {
     // Where the plan had nothing to change, looking was enough.
-    let has_looked = held.began_at.is_some() || request.checked;
+    let has_looked = request.refreshed && (held.began_at.is_some() || request.checked);
     if request.outcome == RunOutcome::Succeeded && has_looked {
         let claims = store::find_claims(tx, &[held.id]).await?;
         let claims = claims.get(&held.id).cloned().unwrap_or_default();

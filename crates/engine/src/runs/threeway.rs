@@ -35,6 +35,8 @@ pub(crate) struct Changed {
     pub(crate) path: Path,
     pub(crate) base: Option<[u8; 32]>,
     pub(crate) kept: Option<[u8; 32]>,
+    /// Whether something stood there that the writer was not shown.
+    pub(crate) outside: bool,
 }
 
 /// Where.
@@ -60,6 +62,7 @@ pub(crate) fn changed(base: &Standing, kept: &Standing) -> Vec<Changed> {
             path,
             base: before.copied(),
             kept: after.copied(),
+            outside: false,
         });
     }
     let names: BTreeSet<_> = base.outputs.keys().chain(kept.outputs.keys()).collect();
@@ -71,10 +74,28 @@ pub(crate) fn changed(base: &Standing, kept: &Standing) -> Vec<Changed> {
                 path: Path::output(name),
                 base: before.copied(),
                 kept: after.copied(),
+                outside: false,
             });
         }
     }
     found
+}
+
+/// Whether the writer made something where it was shown nothing.
+pub(crate) fn any_new(changes: &[Changed]) -> bool {
+    changes.iter().any(|change| change.base.is_none())
+}
+
+/// The same changes, for a writer who was shown only a part of `version`: what stood elsewhere was not added by it.
+pub(crate) fn beside(changes: Vec<Changed>, version: &Standing) -> Vec<Changed> {
+    let seen = |mut change: Changed| {
+        if change.base.is_none() {
+            change.base = change.now(version);
+            change.outside = change.base.is_some();
+        }
+        (change.base != change.kept).then_some(change)
+    };
+    changes.into_iter().filter_map(seen).collect()
 }
 
 fn path_of(place: &Place) -> Path {
@@ -100,6 +121,7 @@ impl Changed {
             address: self.path.to_string(),
             kept: change(self.base, self.kept),
             state: change(self.base, self.now(state)),
+            outside: self.outside,
         }
     }
 }
@@ -117,7 +139,7 @@ fn change(before: Option<[u8; 32]>, after: Option<[u8; 32]>) -> KeptChange {
 ///
 /// # Errors
 ///
-/// The addresses that the state changed, too, and that nobody decided over.
+/// The addresses that the state changed, too, or that the writer was not shown, and that nobody decided over.
 pub(crate) fn choose<'a>(
     changes: &'a [Changed],
     state: &Standing,
@@ -132,7 +154,8 @@ pub(crate) fn choose<'a>(
         if now == change.kept || prefer_state.contains(&address) {
             continue;
         }
-        if now == change.base || prefer_kept.contains(&address) {
+        let is_left_alone = now == change.base && !change.outside;
+        if is_left_alone || prefer_kept.contains(&address) {
             taken.push(change);
         } else {
             undecided.push(address);
@@ -192,5 +215,36 @@ mod tests {
             (shown.kept, shown.state),
             (KeptChange::Removed, KeptChange::Unchanged)
         );
+    }
+
+    #[test]
+    fn what_stood_outside_of_the_slice_was_not_added_and_is_decided_by_hand() {
+        let slice = standing(&[("a", 1)]);
+        let kept = standing(&[("a", 2), ("there", 2), ("same", 1), ("new", 2)]);
+        let version = standing(&[("a", 1), ("there", 1), ("same", 1)]);
+        let changes = beside(changed(&slice, &kept), &version);
+        let shown: Vec<_> = changes
+            .iter()
+            .map(|change| change.shown(&version))
+            .map(|shown| (shown.address, shown.kept, shown.state, shown.outside))
+            .collect();
+        let (changed, added) = (KeptChange::Changed, KeptChange::Added);
+        let expected = [
+            ("a", changed, false),
+            ("new", added, false),
+            ("there", changed, true),
+        ]
+        .map(|(name, kept, outside)| {
+            (
+                format!("output.{name}"),
+                kept,
+                KeptChange::Unchanged,
+                outside,
+            )
+        });
+        assert_eq!(shown, expected);
+        let none = BTreeSet::new();
+        let undecided = choose(&changes, &version, &none, &none).unwrap_err();
+        assert_eq!(undecided, ["output.there"]);
     }
 }

@@ -10,7 +10,8 @@ use protocol::{RunId, StateName};
 use store::{End, NewRun, RunRecord, State, VersionRef, WorkspaceTx};
 use uuid::Uuid;
 
-use super::begin::{Asking, begun_before, json, native};
+use super::begin::{Asking, json, native};
+use super::keys::{begun_before, begun_meanwhile};
 use super::standing::{alive, kind_text};
 use super::view::view;
 use super::{may_write, own_run, owned, run_of};
@@ -35,6 +36,8 @@ pub struct Beginner<'a> {
     pub key: &'a str,
     pub command: &'a str,
     pub who: &'a str,
+    /// SHA-256 of the request: the same key with another one is refused.
+    pub request_digest: [u8; 32],
 }
 
 impl Engine {
@@ -46,7 +49,8 @@ impl Engine {
         beginner: &Beginner<'_>,
     ) -> Result<UnscopedRun, EngineError> {
         may_write(caller)?;
-        let asking = Asking::new(beginner.key, beginner.command, beginner.who, None)?;
+        let asking = Asking::new(beginner.key, beginner.command, beginner.who, None)?
+            .with_request(beginner.request_digest);
         let mut tries = Tries::default();
         loop {
             match self.try_begin_unscoped(caller, name, &asking).await {
@@ -69,7 +73,7 @@ impl Engine {
         if let Some(head) = &head {
             native(head)?;
         }
-        let record = match begun_before(&mut tx, caller, &state, asking.key).await? {
+        let record = match begun_before(&mut tx, caller, &state, asking).await? {
             Some(known) => known,
             None => {
                 let run = Uuid::now_v7();
@@ -87,9 +91,11 @@ impl Engine {
                         contract: &json(&no_contract())?,
                         base_seq: state.head_seq,
                         reservation_id: None,
+                        request_digest: &asking.request_digest,
                     },
                 )
-                .await?;
+                .await
+                .map_err(begun_meanwhile)?;
                 let record = store::find_run(&mut tx, run).await?;
                 record.ok_or(EngineError::NoRun)?
             }

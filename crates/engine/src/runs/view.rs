@@ -1,19 +1,25 @@
 //! Runs as clients get them.
 
 use protocol::runs::{Run, RunReservation, RunVersion, Unsettled};
-use protocol::{PrincipalId, ReservationId, RunId, VersionId};
+use protocol::{LockInfo, PrincipalId, ReservationId, RunId, VersionId};
 use store::{RunRecord, UnsettledMark, WorkspaceTx};
 
 use super::contract_of;
 use super::standing::{kind, status};
 use crate::EngineError;
-use crate::reservations::{overlapping, wire_claims};
+use crate::reservations::{overlapping, read_claims, wire_claims};
 
 /// Everything but the backend, which only answers to begin and reopen have.
 pub(super) async fn view(tx: &mut WorkspaceTx, record: &RunRecord) -> Result<Run, EngineError> {
     let damaged = EngineError::DamagedRun;
     let mut reservation = None;
     let mut unsettled = Vec::new();
+    if record.status == "running" && record.reservation_id.is_none() {
+        // It claims nothing, and is told all the same what it has to look at.
+        let claims = read_claims(&contract_of(record)?.reservation_candidates)?;
+        let marks = overlapping(tx, record.state_id, &claims).await?;
+        unsettled = marks.iter().map(mark).collect();
+    }
     if let Some(id) = record.reservation_id
         && record.status == "running"
         && let Some(held) = store::find_reservation(tx, id).await?
@@ -87,6 +93,9 @@ pub(crate) fn mark(mark: &UnsettledMark) -> Unsettled {
     Unsettled {
         address: mark.path.to_string(),
         run: mark.run_id.map(RunId::from_uuid),
+        who: LockInfo::from_slice(mark.info.as_bytes())
+            .unwrap_or_default()
+            .who,
         reason: mark.reason.clone(),
         since: mark.since,
     }

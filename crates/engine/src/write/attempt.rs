@@ -4,10 +4,12 @@ use std::mem::take;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use graph::claims::Path;
 use locking::{Rule, holds};
 use protocol::StateName;
 use store::{
     Form, Head, Lifecycle, LiveOutput, LiveRow, NewVersion, Reservation, Source, State, Version,
+    WorkspaceTx,
 };
 use tfstate::Document;
 use uuid::Uuid;
@@ -16,7 +18,7 @@ use super::judge::{Facts, head_facts, judge};
 use super::prepare::{Births, Prepared, prepare};
 use super::right::{Refusal, Right, find_right};
 use super::{WriteLock, Written};
-use crate::lock::{end_due, holder, lock_info, not_read_only, same_spelling};
+use crate::lock::{TERRAFORM_APPLY, end_due, holder, lock_info, not_read_only, same_spelling};
 use crate::{Caller, Engine, EngineError, audit};
 
 /// A write with everything that does not change between attempts.
@@ -233,6 +235,7 @@ impl Attempt<'_> {
         store::advance_head(&mut tx, id, base.seq(), seq).await?;
         if let Some(held) = &held {
             store::record_activity(&mut tx, held.id, seq).await?;
+            settle_whole_state(&mut tx, caller, held).await?;
         }
         let what = audit::What::Written {
             seq,
@@ -313,4 +316,22 @@ impl Attempt<'_> {
         locking::point!(KeepAfterCommit);
         Ok(refusal)
     }
+}
+
+/// Clears what an earlier apply of plain Terraform left unsettled: this one has looked at the whole state since. Marks on
+/// parts of it stay, for an apply may have been on other parts.
+async fn settle_whole_state(
+    tx: &mut WorkspaceTx,
+    caller: &Caller,
+    held: &Reservation,
+) -> Result<(), EngineError> {
+    if lock_info(held).operation != TERRAFORM_APPLY {
+        return Ok(());
+    }
+    let marks = store::list_unsettled(tx, held.state_id).await?;
+    let seen: Vec<_> = marks
+        .iter()
+        .filter(|mark| mark.since < held.created_at && mark.path == Path::root())
+        .collect();
+    Ok(store::clear_unsettled(tx, held.state_id, &seen, caller.display()).await?)
 }

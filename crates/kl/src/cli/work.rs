@@ -7,6 +7,7 @@ use protocol::RunId;
 
 use super::state::StateArgs;
 use crate::config::values::{Fallback, Span};
+use crate::failure::Failure;
 use crate::scope::Asked;
 
 /// What a run is on. Nothing selected is the whole state.
@@ -30,7 +31,7 @@ pub(crate) struct ScopeArgs {
     destroy: bool,
 
     /// Replace this instance even if nothing about it changed; repeat for more.
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS", conflicts_with = "destroy")]
     replace: Vec<String>,
 
     /// What to do when the scope cannot be proven: ask, never or always.
@@ -83,7 +84,7 @@ impl ScopeArgs {
 #[command(next_help_heading = "Handed on to Terraform")]
 pub(crate) struct TerraformArgs {
     /// A value for an input variable.
-    #[arg(long, value_name = "NAME=VALUE")]
+    #[arg(long, value_name = "NAME=VALUE", value_parser = assignment)]
     var: Vec<String>,
 
     /// A file of values for input variables.
@@ -99,8 +100,13 @@ pub(crate) struct TerraformArgs {
     refresh: Option<bool>,
 
     /// Only bring the record up to date with the real objects.
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["destroy", "replace"])]
     refresh_only: bool,
+
+    /// Where the configuration has another backend, or none, and cannot be changed: override it in a file beside it,
+    /// which is there only while kl works.
+    #[arg(long)]
+    pub(crate) override_backend: bool,
 
     /// Show warnings in short.
     #[arg(long)]
@@ -117,6 +123,14 @@ pub(crate) struct TerraformArgs {
     /// Refused with an explanation.
     #[arg(long, hide = true, value_name = "BOOL")]
     pub(crate) lock: Option<String>,
+}
+
+/// `NAME=VALUE`, as Terraform wants it.
+fn assignment(text: &str) -> Result<String, String> {
+    match text.split_once('=') {
+        Some((name, _)) if !name.trim().is_empty() => Ok(text.to_owned()),
+        _ => Err("a variable is given as NAME=VALUE".to_owned()),
+    }
 }
 
 impl TerraformArgs {
@@ -137,6 +151,16 @@ impl TerraformArgs {
             flags.push("-refresh-only".to_owned());
         }
         flags
+    }
+
+    /// Fails for what Terraform refuses, before anything is asked or reserved.
+    pub(crate) fn refuse_contradictions(&self) -> crate::failure::Result<()> {
+        match self.refresh_only && self.skips_refresh() {
+            true => Err(Failure::usage(
+                "-refresh-only does nothing but refresh, and -refresh=false does not: give one of them",
+            )),
+            false => Ok(()),
+        }
     }
 
     /// Whether the real objects are not looked at.
@@ -302,6 +326,10 @@ pub(crate) struct RunEndArgs {
     /// It did not go well.
     #[arg(long)]
     pub(crate) failed: bool,
+
+    /// Whether Terraform looked at the real objects: `--refresh=false` where it planned without, which settles nothing.
+    #[arg(long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set)]
+    pub(crate) refresh: bool,
 }
 
 #[derive(Debug, Clone, Args)]

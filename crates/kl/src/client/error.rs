@@ -3,6 +3,7 @@
 use protocol::{Code, LockInfo, Problem};
 use reqwest::{Response, StatusCode};
 
+use super::coding;
 use crate::config::Server;
 use crate::failure::{Failure, Kind};
 
@@ -50,7 +51,9 @@ impl ApiError {
     /// Reads the problem out of an answer that is not a success.
     pub(super) async fn read(response: Response, with_token: bool) -> Self {
         let status = response.status();
+        let headers = response.headers().clone();
         let body = response.bytes().await.unwrap_or_default();
+        let body = coding::unpack(&headers, body).unwrap_or_default();
         match serde_json::from_slice::<Problem>(&body) {
             Ok(problem) => Self::Refused {
                 problem: Box::new(problem),
@@ -68,12 +71,29 @@ impl ApiError {
         }
     }
 
-    /// Whether the answer is that a state was never written, as far as this caller may know.
+    /// Whether the answer is that a state was never written. What the caller may not see is another answer.
     pub(crate) fn is_absent_state(&self) -> bool {
-        matches!(self.code(), Some(Code::StateNotFound | Code::NotFound))
+        self.code() == Some(Code::StateNotFound)
+    }
+
+    /// Whether the server has nothing at this address for anybody, or for this caller.
+    pub(crate) fn is_absent_route(&self) -> bool {
+        matches!(self.code(), Some(Code::NotFound | Code::MethodNotAllowed))
+    }
+
+    /// Whether the answer is that there is no such thing, as far as this caller may see.
+    fn is_hidden(&self) -> bool {
+        let Self::Refused { problem, .. } = self else {
+            return false;
+        };
+        // With a detail it is something the caller may see, and that is not there.
+        problem.code == Code::NotFound && problem.detail.is_none()
     }
 
     pub(crate) fn kind(&self) -> Kind {
+        if self.is_hidden() {
+            return Kind::NotAuthorised;
+        }
         let (code, status) = match self {
             Self::Refused { problem, .. } => (Some(problem.code), problem.status),
             Self::Foreign { status } => (None, status.as_u16()),
@@ -118,8 +138,7 @@ impl ApiError {
                 "the token may have ended or been revoked: run `kl config` to see where it comes from"
             }
             Code::Forbidden => "run `kl whoami` to see what this token may do",
-            // With a detail it is something the caller may see, and that is not there.
-            Code::NotFound if problem.detail.is_none() => {
+            Code::NotFound if self.is_hidden() => {
                 "what this token may not see looks as if it did not exist: run `kl whoami`"
             }
             Code::StateNotFound => "run `kl list` for the states there are",
@@ -131,9 +150,7 @@ impl ApiError {
                 "run `kl status` to see who holds what; `--wait 10m` waits for it"
             }
             Code::PlanUnknown | Code::PlanSpent | Code::PlanStale => "run `kl plan` again",
-            Code::LeaseLost | Code::RunEnded => {
-                "what was built is kept: run `kl recover` to see and adopt it"
-            }
+            Code::LeaseLost => "what was built is kept: run `kl recover` to see and adopt it",
             Code::EncodingNotJson => "run `kl import snapshot FILE`, which converts it",
             _ => return None,
         };
@@ -229,6 +246,8 @@ mod tests {
         assert_eq!(kind(403, "forbidden"), Kind::NotAuthorised);
         assert_eq!(kind(409, "lock_id_mismatch"), Kind::Held);
         assert_eq!(kind(409, "stale_serial"), Kind::Failed);
+        assert_eq!(kind(404, "not_found"), Kind::NotAuthorised);
+        assert_eq!(kind(404, "state_not_found"), Kind::Failed);
         assert_eq!(kind(503, "unavailable"), Kind::Unreachable);
         assert_eq!(kind(404, "from_the_future"), Kind::Failed);
         assert_eq!(kind(500, "internal"), Kind::Failed);

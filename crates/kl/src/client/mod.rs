@@ -5,6 +5,7 @@
 //! decides anything: commands do.
 
 mod archives;
+mod coding;
 mod documents;
 mod error;
 mod kept;
@@ -18,7 +19,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use reqwest::header::{
-    AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER,
+    ACCEPT_ENCODING, AUTHORIZATION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap,
+    HeaderName, HeaderValue, RETRY_AFTER,
 };
 use reqwest::{Method, Response, StatusCode, Url};
 use serde::Serialize;
@@ -70,6 +72,8 @@ struct Call {
     url: Url,
     headers: HeaderMap,
     body: Option<Bytes>,
+    /// The same body in gzip, where that is smaller.
+    packed: Option<Bytes>,
     /// Where to show how much of the body is out, when that takes long.
     progress: Option<Progress>,
     repeat: Repeat,
@@ -84,6 +88,7 @@ impl Call {
             url,
             headers: HeaderMap::new(),
             body: None,
+            packed: None,
             progress: None,
             repeat,
             timeout: Some(ANSWER_TIMEOUT),
@@ -106,7 +111,10 @@ impl Call {
 
     fn json<T: Serialize>(self, value: &T) -> Result<Self, ApiError> {
         let body = serde_json::to_vec(value).map_err(ApiError::Unsendable)?;
-        Ok(self.body(body.into()))
+        let packed = coding::pack(&body);
+        let mut call = self.body(body.into());
+        call.packed = packed;
+        Ok(call)
     }
 
     fn timeout(mut self, timeout: Duration) -> Self {
@@ -146,11 +154,19 @@ impl Client {
 
     /// Sends a call and reads the JSON of a successful answer.
     async fn json<T: DeserializeOwned>(&self, call: Call) -> Result<T, ApiError> {
-        let url = call.url.clone();
-        let body = self.send(call).await?.bytes().await;
+        let path = call.url.path().to_owned();
+        let gzip = HeaderValue::from_static("gzip");
+        let response = self.send(call.header(ACCEPT_ENCODING, gzip)).await?;
+        let headers = response.headers().clone();
+        let body = response.bytes().await;
         let body = body.map_err(|error| ApiError::unreachable(&self.server, &error))?;
+        let body = coding::unpack(&headers, body).map_err(|_| ApiError::Unreadable {
+            path: path.clone(),
+            line: 0,
+            column: 0,
+        })?;
         serde_json::from_slice(&body).map_err(|error| ApiError::Unreadable {
-            path: url.path().to_owned(),
+            path,
             line: error.line(),
             column: error.column(),
         })
@@ -162,7 +178,7 @@ impl Client {
     }
 
     /// Sends a call, again where that may help, and turns every status but 2xx into an error.
-    async fn send(&self, call: Call) -> Result<Response, ApiError> {
+    async fn send(&self, mut call: Call) -> Result<Response, ApiError> {
         let _waiting = match &call.progress {
             Some(_) => None,
             None => Some(Progress::waiting(self.printer, &self.server.to_string())),
@@ -170,6 +186,13 @@ impl Client {
         let mut pauses = PAUSES.into_iter();
         loop {
             let outcome = self.send_once(&call).await;
+            if let Ok(response) = &outcome
+                && response.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE
+                && call.packed.take().is_some()
+            {
+                // A server that takes JSON only as it is.
+                continue;
+            }
             let again = match &outcome {
                 Ok(response) => self.again_after(response, call.repeat),
                 // Whoever has waited that long in vain does not want to wait four times that.
@@ -200,7 +223,11 @@ impl Client {
         if let Some(credential) = &self.credential {
             request = request.header(AUTHORIZATION, bearer(credential));
         }
-        if let Some(body) = &call.body {
+        if let Some(packed) = &call.packed {
+            request = request
+                .header(CONTENT_ENCODING, "gzip")
+                .body(packed.clone());
+        } else if let Some(body) = &call.body {
             request = match &call.progress {
                 None => request.body(body.clone()),
                 Some(progress) => request

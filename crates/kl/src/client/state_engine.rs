@@ -57,6 +57,12 @@ impl Client {
         self.json(call.json(request)?).await
     }
 
+    /// Asks whether the server has the state engine at all. Anybody with a token may.
+    pub(crate) async fn ask_capabilities(&self) -> Result<(), ApiError> {
+        let url = self.server.route(&["v1", "state-engine", "capabilities"]);
+        self.done(Call::get(url)).await
+    }
+
     /// Every managed block that the state has objects of.
     pub(crate) async fn get_inventory(&self, state: &StateAddress) -> Result<Inventory, ApiError> {
         let mut url = self

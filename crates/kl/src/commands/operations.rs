@@ -6,11 +6,16 @@ use protocol::operations::{
 use protocol::states::Version;
 use serde::Serialize;
 
-use super::Context;
+use tfstate::Address;
+
+use super::{Context, pages, status};
 use crate::cli::{StateMvArgs, StateRmArgs};
+use crate::client::{ApiError, Client};
 use crate::config::StateAddress;
 use crate::failure::{Failure, Result};
+use crate::near::near;
 use crate::output::plain;
+use crate::scope::{covers, parse_target};
 
 /// What is shown. Attribute values are not: they may be secrets.
 #[derive(Serialize)]
@@ -37,11 +42,63 @@ pub(super) async fn remove(args: StateRmArgs, context: &Context) -> Result<()> {
         addresses,
         ..RemoveRequest::default()
     };
-    let answer = client.remove_addresses(&request, args.apply).await;
-    let answer = answer.map_err(|error| {
+    let unforgotten = |error: ApiError| {
         Failure::from(error).context(format!("could not forget that in state `{}`", state.state))
-    })?;
+    };
+    let mut answer = client
+        .remove_addresses(&request, false)
+        .await
+        .map_err(unforgotten)?;
+    refuse_unmatched(&request.addresses, &answer, &client, &state).await?;
+    if args.apply {
+        answer = client
+            .remove_addresses(&request, true)
+            .await
+            .map_err(unforgotten)?;
+    }
     show(context, &state, answer, args.apply)
+}
+
+/// Fails if one of the addresses matches nothing: what is forgotten in the belief that it was there is not looked for.
+async fn refuse_unmatched(
+    addresses: &[String],
+    answer: &OperationAnswer,
+    client: &Client,
+    state: &StateAddress,
+) -> Result<()> {
+    let found: Vec<Address> = answer
+        .preview
+        .changes
+        .iter()
+        .filter_map(|change| change.address.parse().ok())
+        .collect();
+    let is_matched = |text: &&String| {
+        let wanted = parse_target(text);
+        wanted.is_none_or(|wanted| found.iter().any(|address| covers(&wanted, address)))
+    };
+    let Some(unmatched) = addresses.iter().find(|text| !is_matched(text)) else {
+        return Ok(());
+    };
+    let there = pages::all(async |cursor| {
+        let page = client
+            .list_resources(state, "head", cursor.as_deref())
+            .await?;
+        Ok((page.resources, page.next_cursor))
+    })
+    .await
+    .map_err(|error| status::unreadable(error.into(), state))?;
+    let failure = Failure::failed(format!(
+        "state `{}` holds nothing at {unmatched}; nothing was forgotten",
+        state.state
+    ));
+    let names = there.iter().map(|resource| resource.address.as_str());
+    Err(match near(unmatched, names).as_slice() {
+        [] => failure.hint(format!(
+            "run `kl state list {}` for the addresses there are",
+            state.state
+        )),
+        near => failure.hint(format!("near it are {}", near.join(", "))),
+    })
 }
 
 pub(super) async fn relocate(args: StateMvArgs, context: &Context) -> Result<()> {

@@ -12,6 +12,7 @@ use crate::cli::RecoverArgs;
 use crate::client::{ApiError, Client};
 use crate::config::StateAddress;
 use crate::failure::{Failure, Result};
+use crate::near::near;
 use crate::output::time::when;
 
 /// What Terraform leaves in the directory when its last upload was refused or did not get through.
@@ -36,6 +37,8 @@ struct Kept {
 struct Errored {
     serial: u64,
     kept_as: Option<uuid::Uuid>,
+    /// Whether somebody has adopted or discarded that upload.
+    settled: bool,
 }
 
 #[derive(Serialize)]
@@ -49,12 +52,19 @@ pub(super) async fn run(args: RecoverArgs, context: &Context) -> Result<()> {
     let client = context.client()?;
     let state = context.state(&client).await?;
     let settled = match (args.adopt, args.discard) {
-        (Some(id), _) => Some(adopt(&args, id, &client, &state, context).await?),
-        (_, Some(id)) => Some(discard(&args, id, &client, &state, context).await?),
+        (Some(id), _) => {
+            still_open(id, &client, &state).await?;
+            Some(adopt(&args, id, &client, &state, context).await?)
+        }
+        (_, Some(id)) => {
+            still_open(id, &client, &state).await?;
+            Some(discard(&args, id, &client, &state, context).await?)
+        }
         _ => None,
     };
-    let kept = kept(&client, &state).await?;
-    let errored = errored(&context.surroundings.directory, &kept, &client, &state).await?;
+    let all = results(&client, &state).await?;
+    let errored = errored(&context.surroundings.directory, &all, &client, &state).await?;
+    let kept = compared(all, &client, &state).await?;
     let view = View {
         kept,
         errored,
@@ -63,12 +73,38 @@ pub(super) async fn run(args: RecoverArgs, context: &Context) -> Result<()> {
     context.printer.result(&view, || text(&view, context))
 }
 
-async fn kept(client: &Client, state: &StateAddress) -> Result<Vec<Kept>> {
-    let found = match client.get_state_status(state).await {
-        Ok(found) => found.kept,
-        Err(error) if error.is_absent_state() => Vec::new(),
-        Err(error) => return Err(status::unreadable(error.into(), state)),
-    };
+/// All that is kept, dealt with or not.
+async fn results(client: &Client, state: &StateAddress) -> Result<Vec<KeptResult>> {
+    match client.get_state_status(state).await {
+        Ok(found) => Ok(found.kept),
+        Err(error) if error.is_absent_state() => Ok(Vec::new()),
+        Err(error) => Err(status::unreadable(error.into(), state)),
+    }
+}
+
+/// Fails for an id that is not kept, or that somebody has dealt with: before anything is asked about it.
+async fn still_open(id: uuid::Uuid, client: &Client, state: &StateAddress) -> Result<()> {
+    let all = results(client, state).await?;
+    match all.iter().find(|result| result.id == id) {
+        Some(result) if result.settled => Err(Failure::failed(format!(
+            "kept upload {id} was adopted or discarded before"
+        ))
+        .hint("run `kl recover` for those that nobody has dealt with")),
+        Some(_) => Ok(()),
+        None => Err(Failure::failed(format!(
+            "nothing is kept under {id} for state `{}`",
+            state.state
+        ))
+        .hint("run `kl recover` for what is")),
+    }
+}
+
+/// What nobody has dealt with, each beside the state.
+async fn compared(
+    found: Vec<KeptResult>,
+    client: &Client,
+    state: &StateAddress,
+) -> Result<Vec<Kept>> {
     let mut kept = Vec::new();
     for result in found.into_iter().filter(|result| !result.settled) {
         let addresses = match client.compare_kept(state, result.id).await {
@@ -85,7 +121,7 @@ async fn kept(client: &Client, state: &StateAddress) -> Result<Vec<Kept>> {
 /// Looks for what Terraform left here, and whether the server has it, too.
 async fn errored(
     directory: &Path,
-    kept: &[Kept],
+    kept: &[KeptResult],
     client: &Client,
     state: &StateAddress,
 ) -> Result<Option<Errored>> {
@@ -100,16 +136,19 @@ async fn errored(
     let Ok(document) = serde_json::from_slice::<Document>(&bytes) else {
         return Err(Failure::failed(format!("{ERRORED} is not a state")));
     };
-    let mut kept_as = None;
-    for Kept { result, .. } in kept {
+    let size = bytes.len() as i64;
+    let mut same = None;
+    for result in kept.iter().filter(|result| result.size_bytes == size) {
         let theirs = client.get_kept_document(state, result.id).await?;
         if Sha256::digest(&theirs) == Sha256::digest(&bytes) {
-            kept_as = Some(result.id);
+            same = Some(result);
+            break;
         }
     }
     Ok(Some(Errored {
         serial: document.serial,
-        kept_as,
+        kept_as: same.map(|result| result.id),
+        settled: same.is_some_and(|result| result.settled),
     }))
 }
 
@@ -121,18 +160,25 @@ async fn adopt(
     context: &Context,
 ) -> Result<Settled> {
     let comparison = client.compare_kept(state, id).await?;
-    let open: Vec<&str> = comparison
+    refuse_unknown(args, &comparison)?;
+    let is_chosen = |one: &&KeptAddress| {
+        let mut chosen = args.prefer_kept.iter().chain(&args.prefer_state);
+        chosen.any(|address| *address == one.address)
+    };
+    let open: Vec<&KeptAddress> = comparison
         .addresses
         .iter()
-        .filter(|one| one.state != KeptChange::Unchanged)
-        .map(|one| one.address.as_str())
-        .filter(|address| !args.prefer_kept.iter().any(|chosen| chosen == address))
-        .filter(|address| !args.prefer_state.iter().any(|chosen| chosen == address))
+        .filter(|one| one.state != KeptChange::Unchanged || one.outside)
+        .filter(|one| !is_chosen(one))
         .collect();
     if !open.is_empty() {
-        let failure = Failure::failed("the state changed at some of the same addresses");
-        let failure = open.iter().fold(failure, |failure, address| {
-            failure.hint(format!("{address} changed on both sides"))
+        let failure = Failure::failed("what is to stay has to be said for some of the addresses");
+        let failure = open.iter().fold(failure, |failure, one| match one.outside {
+            true => failure.hint(format!(
+                "{} was outside of what the run was shown, and its upload has another object there",
+                one.address
+            )),
+            false => failure.hint(format!("{} changed on both sides", one.address)),
         });
         return Err(
             failure.hint("add `--prefer-kept ADDRESS` or `--prefer-state ADDRESS` for each")
@@ -154,6 +200,32 @@ async fn adopt(
         .await
         .map_err(|error| Failure::from(error).context(format!("could not adopt {id}")))?;
     Ok(Settled::Adopted(Box::new(run)))
+}
+
+/// Refuses to decide over what the upload does not have: it would be silently left aside.
+fn refuse_unknown(args: &RecoverArgs, comparison: &KeptComparison) -> Result<()> {
+    let known = || comparison.addresses.iter().map(|one| one.address.as_str());
+    let chosen = args.prefer_kept.iter().chain(&args.prefer_state);
+    if let Some(both) = args
+        .prefer_kept
+        .iter()
+        .find(|address| args.prefer_state.contains(address))
+    {
+        return Err(Failure::usage(format!(
+            "{both} is to be taken from the kept upload and from the state: say one"
+        )));
+    }
+    let Some(unknown) = chosen
+        .into_iter()
+        .find(|one| !known().any(|address| address == *one))
+    else {
+        return Ok(());
+    };
+    let failure = Failure::usage(format!("the kept upload changed nothing at {unknown}"));
+    Err(match near(unknown, known()).as_slice() {
+        [] => failure.hint("run `kl recover` for the addresses it changed"),
+        near => failure.hint(format!("near it are {}", near.join(", "))),
+    })
 }
 
 async fn discard(
@@ -217,6 +289,9 @@ fn text(view: &View, context: &Context) -> String {
     }
     if let Some(errored) = &view.errored {
         text.push_str(&match errored.kept_as {
+            Some(id) if errored.settled => {
+                format!("{ERRORED} here is kept upload {id}, which is dealt with: remove the file\n")
+            }
             Some(id) => format!("{ERRORED} here is kept upload {id}; remove it once that is settled\n"),
             None => format!(
                 "{ERRORED} here (serial {}) never reached the server; after a run on a scope it holds only \
@@ -236,8 +311,12 @@ fn beside(address: &KeptAddress) -> String {
         KeptChange::Changed => "changed it",
         KeptChange::Removed => "removed it",
     };
+    let outside = match address.outside {
+        true => ", and was outside of what the run was shown",
+        false => "",
+    };
     format!(
-        "{}: the upload {}, the state {} since",
+        "{}: the upload {}, the state {} since{outside}",
         address.address,
         word(address.kept),
         word(address.state)

@@ -4,13 +4,13 @@
 //! a variable: `terraform_remote_state` reads TF_HTTP_PASSWORD, too, and would be refused with it.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use protocol::RunId;
 use protocol::runs::{FinishRun, Run, RunKind, RunOutcome};
 use protocol::scope::ScopeContract;
 use serde::Serialize;
 
+use super::abort::still_under_way;
 use super::work::{Choice, Lane, Prepared, ToPrepare, Workshop, choose, finish, reason, to_run};
 use super::{Context, why};
 use crate::cli::{RunBeginArgs, RunCommand, RunEndArgs, RunStatusArgs, TerraformArgs};
@@ -109,7 +109,8 @@ async fn environment(prepared: &Prepared<'_>, run: &Run) -> Result<BTreeMap<Stri
         }
         environment.insert(name, targets.clone());
     }
-    let directory = Workshop::open(prepared, &to_run(run)?)?.leave().await?;
+    let workshop = Workshop::open(prepared, &to_run(run)?)?;
+    let directory = workshop.leave(&run.id).await?;
     environment.insert("TF_DATA_DIR".to_owned(), directory.display().to_string());
     Ok(environment)
 }
@@ -149,22 +150,36 @@ async fn end(args: RunEndArgs, context: &Context) -> Result<()> {
         plan_sha256: None,
         error: None,
         checked: false,
+        refreshed: args.refresh,
     };
-    let run = context
-        .client()?
-        .finish_run(&id, &end)
-        .await
-        .map_err(|error| Failure::from(error).context(format!("could not end run {id}")))?;
-    if let Some(directory) = context.surroundings.variable("TF_DATA_DIR") {
-        // It holds a token that has ended; that it stays behind is untidy and no more.
-        if let Err(error) = remove_left(Path::new(directory)) {
-            context
-                .printer
-                .warning(&format!("could not remove {directory}: {error}"));
+    let client = context.client()?;
+    // What it left here goes whatever else is to be said: its token has ended, or ends now.
+    let over = still_under_way(&client, &id, "end").await;
+    let run = match over {
+        Ok(()) => client
+            .finish_run(&id, &end)
+            .await
+            .map_err(|error| Failure::from(error).context(format!("could not end run {id}")))?,
+        Err(failure) => {
+            if failure.kind() == Kind::Failed {
+                tidy(&id, context);
+            }
+            return Err(failure);
         }
-    }
+    };
+    tidy(&id, context);
     crate::run::outcome(&run, context.printer);
     context
         .printer
         .result(&run, || format!("ended run {}\n", run.id))
+}
+
+/// Removes the data directories of a run that is over. That one stays behind is untidy and no more.
+fn tidy(run: &RunId, context: &Context) {
+    for (directory, error) in remove_left(run) {
+        context.printer.warning(&format!(
+            "could not remove {}: {error}",
+            directory.display()
+        ));
+    }
 }

@@ -51,13 +51,38 @@ fn text(view: &View, state: &StateAddress, context: &Context) -> String {
     };
     for run in &view.runs {
         text.push_str(&why::described(run, context));
-        for unsettled in &run.unsettled {
-            text.push_str(&format!(
-                "  {} is unsettled: {}\n",
-                unsettled.address, unsettled.reason
-            ));
-        }
     }
+    if let Some(status) = &view.status {
+        text.push_str(&unsettled(status, context));
+    }
+    text
+}
+
+/// What may differ from the real objects, each with whose doing it is, and how it is settled.
+fn unsettled(status: &StateStatus, context: &Context) -> String {
+    let Some(first) = status.unsettled.first() else {
+        return String::new();
+    };
+    let mut text =
+        "unsettled: what the state says here may differ from the real objects\n".to_owned();
+    for mark in &status.unsettled {
+        text.push_str(&format!(
+            "  {}, {}\n",
+            crate::run::unsettled(mark),
+            when(mark.since, context.now)
+        ));
+    }
+    if status.kept.iter().any(|kept| !kept.settled) {
+        text.push_str("  to take over what was uploaded meanwhile: kl recover\n");
+    }
+    let selection = match first.address.as_str() {
+        "*" => String::new(),
+        address if address.starts_with("output.") => " -f FILE".to_owned(),
+        address => format!(" --target '{address}'"),
+    };
+    text.push_str(&format!(
+        "  to look at the real objects and settle it: kl apply{selection}\n"
+    ));
     text
 }
 

@@ -127,16 +127,21 @@ fn text(view: &View, context: &Context) -> String {
     text
 }
 
-/// A run in a few lines.
-pub(super) fn described(run: &Run, context: &Context) -> String {
-    let status = match run.status {
+/// How far a run has come.
+pub(super) fn word(status: RunStatus) -> &'static str {
+    match status {
         RunStatus::Running => "under way",
         RunStatus::Planned => "sleeping over its plan",
         RunStatus::Succeeded => "done",
         RunStatus::Failed => "failed",
         RunStatus::Aborted => "aborted",
         RunStatus::Expired => "expired",
-    };
+    }
+}
+
+/// A run in a few lines.
+pub(super) fn described(run: &Run, context: &Context) -> String {
+    let status = word(run.status);
     let mut text = format!(
         "run {} of {}, `{}`: {status}, begun {}\n",
         run.id,

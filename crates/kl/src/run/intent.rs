@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use protocol::runs::Run;
+use protocol::runs::{Run, Unsettled};
 use protocol::scope::{ClaimMode, ScopeConfidence, ScopeContract};
 
 use crate::output::Printer;
@@ -47,12 +47,29 @@ pub(crate) fn announce(run: &Run, printer: Printer) {
             contract.dependents.join(", ")
         ));
     }
-    for unsettled in &run.unsettled {
+    for mark in &run.unsettled {
         printer.warning(&format!(
-            "{} is unsettled: {}; it is refreshed first",
-            unsettled.address, unsettled.reason
+            "{}; it is refreshed first, and settled by an apply",
+            unsettled(mark)
         ));
     }
+}
+
+/// A mark in words: where, whose, and why.
+pub(crate) fn unsettled(mark: &Unsettled) -> String {
+    let what = match mark.address.as_str() {
+        "*" => "the whole state",
+        address => address,
+    };
+    let of = match mark.who.as_str() {
+        "" => String::new(),
+        who => format!(" of {who}"),
+    };
+    let whose = match &mark.run {
+        Some(run) => format!("run {run}{of}"),
+        None => format!("an apply of plain Terraform{of}"),
+    };
+    format!("{what} is unsettled since {whose}: {}", mark.reason)
 }
 
 fn confidence(confidence: ScopeConfidence) -> &'static str {

@@ -10,6 +10,6 @@ mod lease;
 mod signals;
 
 pub(crate) use self::begin::{Begun, begin, reopen};
-pub(crate) use self::intent::{announce, doubts, outcome};
+pub(crate) use self::intent::{announce, doubts, outcome, unsettled};
 pub(crate) use self::lease::Lease;
 pub(crate) use self::signals::Interrupts;

@@ -24,6 +24,8 @@ pub(crate) struct Known {
     pub(crate) recorded: Vec<AddressSource>,
     /// Every managed block in the state; absent where the configuration has the very same ones.
     pub(crate) inventory: Option<Vec<AddressSource>>,
+    /// The names of the root outputs in the state.
+    pub(crate) outputs: Vec<String>,
 }
 
 /// A scope to ask the server about, and what its user must know.
@@ -45,7 +47,8 @@ pub(crate) fn compose(
 ) -> Result<Scope> {
     let selection = &selected.selection;
     let mut notes = Vec::new();
-    let mut removed = refuse_unknown(configuration, selected, known)?;
+    let stale = stale_outputs(configuration, known);
+    let mut removed = refuse_unknown(configuration, selected, known, &stale)?;
     let deleted: BTreeSet<&str> = known
         .recorded
         .iter()
@@ -54,7 +57,8 @@ pub(crate) fn compose(
         .collect();
     let write = write_targets(configuration, &selection.write.targets, &mut notes);
     if write.is_empty() && deleted.is_empty() {
-        return Err(problems::nothing_selected(&selection.files));
+        let failure = problems::nothing_selected(&selection.files);
+        return Err(problems::with_stale_outputs(failure, &stale));
     }
     note_bystanders(selected, &mut notes);
     // Where objects are to be gone from, none may be left: the block has done its work, or there never were any.
@@ -66,6 +70,12 @@ pub(crate) fn compose(
         }
     }
     note_orphans(configuration, known, &removed, &deleted, &mut notes);
+    if !stale.is_empty() {
+        notes.push(format!(
+            "{}, and may be out of date: only a run on the whole state removes it",
+            problems::stale(&stale)
+        ));
+    }
     let declared = known
         .recorded
         .iter()
@@ -91,6 +101,7 @@ fn refuse_unknown(
     configuration: &Configuration,
     selected: &Selected,
     known: &Known,
+    stale: &BTreeSet<String>,
 ) -> Result<Vec<String>> {
     let recorded: BTreeSet<&str> = known
         .recorded
@@ -100,7 +111,8 @@ fn refuse_unknown(
     if selected.files_were_named {
         for report in &selected.selection.files {
             if report.role == FileRole::Unknown && !recorded.contains(report.file.as_str()) {
-                return Err(problems::unknown_file(report, configuration));
+                let failure = problems::unknown_file(report, configuration);
+                return Err(problems::with_stale_outputs(failure, stale));
             }
         }
     }
@@ -117,6 +129,15 @@ fn refuse_unknown(
         removed.push(unmatched.target.to_string());
     }
     Ok(removed)
+}
+
+/// Outputs that the state has and no file declares any more. A run on a part evaluates only outputs that are declared, so
+/// these stay as they are.
+fn stale_outputs(configuration: &Configuration, known: &Known) -> BTreeSet<String> {
+    let declared = configuration.outputs();
+    let is_declared = |name: &String| declared.iter().any(|output| output.name == *name);
+    let names = known.outputs.iter().filter(|name| !is_declared(name));
+    names.cloned().collect()
 }
 
 /// Whether a target has to do with the block at `address`, keys aside.
@@ -367,4 +388,57 @@ fn sources(configuration: &Configuration, blocks: &BTreeSet<ConfigAddress>) -> V
 
 fn texts(addresses: &BTreeSet<ConfigAddress>) -> Vec<String> {
     addresses.iter().map(ToString::to_string).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use config_scope::{MemoryTree, Selectors, SourcePath};
+
+    use super::*;
+
+    /// The request for one file of a configuration with a module of `count` resources.
+    fn composed(count: usize, outputs: &[&str]) -> Scope {
+        let mut tree = MemoryTree::new();
+        let root = "module \"m\" {\n  source = \"./m\"\n}\noutput \"kept\" {\n  value = 1\n}\n";
+        tree.insert("main.tf", root);
+        let block = |n: usize| format!("resource \"terraform_data\" \"r{n}\" {{}}\n");
+        tree.insert("m/many.tf", (0..count).map(block).collect::<String>());
+        let configuration = Configuration::load(&tree).unwrap();
+        let files = vec![SourcePath::new("m/many.tf")];
+        let selected = Selected {
+            selection: configuration.select(&Selectors {
+                files: files.clone(),
+                targets: Vec::new(),
+            }),
+            files,
+            files_were_named: true,
+        };
+        let known = Known {
+            outputs: outputs.iter().map(|name| (*name).to_owned()).collect(),
+            ..Known::default()
+        };
+        compose(&configuration, &selected, &known, ScopeOperation::Apply).unwrap()
+    }
+
+    #[test]
+    fn more_targets_than_a_plan_takes_well_become_modules_and_are_reported() {
+        let few = composed(MOST_TARGETS, &[]);
+        assert_eq!(few.request.write.len(), MOST_TARGETS);
+        assert!(few.notes.is_empty(), "{:?}", few.notes);
+        let many = composed(MOST_TARGETS + 1, &[]);
+        assert_eq!(many.request.write, ["module.m"]);
+        assert!(
+            many.notes[0].starts_with("501 targets are more than 500"),
+            "{:?}",
+            many.notes
+        );
+    }
+
+    #[test]
+    fn an_output_that_nothing_declares_any_more_is_named() {
+        assert!(composed(1, &["kept"]).notes.is_empty());
+        let notes = composed(1, &["gone", "kept"]).notes;
+        assert_eq!(notes.len(), 1);
+        assert!(notes[0].contains("output gone,"), "{notes:?}");
+    }
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use config_scope::{Configuration, FileReport, FileRole, Unmatched};
 
 use crate::failure::{Failure, Kind, Result};
+use crate::near::near;
 
 /// More names than these are counted instead of listed.
 const MOST_LISTED: usize = 20;
@@ -45,13 +46,8 @@ pub(super) fn unknown_file(report: &FileReport, configuration: &Configuration) -
         .nodes()
         .map(|node| node.at.file.as_str())
         .collect();
-    let near = files
-        .into_iter()
-        .map(|file| (strsim::jaro_winkler(file, report.file.as_str()), file))
-        .filter(|(likeness, _)| *likeness > 0.8)
-        .max_by(|a, b| a.0.total_cmp(&b.0));
-    match near {
-        Some((_, file)) => failure.hint(format!("did you mean {file}?")),
+    match near(report.file.as_str(), files).first() {
+        Some(file) => failure.hint(format!("did you mean {file}?")),
         None => failure.hint("files are named relative to the directory of the root module"),
     }
 }
@@ -77,6 +73,30 @@ pub(super) fn nothing_selected(reports: &[FileReport]) -> Failure {
     failure
         .hint(format!("what depends on it: {}", listed(&affected)))
         .hint("plan those with --target, or the files that declare them with -f")
+}
+
+/// Says beside a failure which outputs are left of files that are gone: deleting a file is what names none of them.
+pub(super) fn with_stale_outputs(failure: Failure, outputs: &BTreeSet<String>) -> Failure {
+    if outputs.is_empty() {
+        return failure;
+    }
+    failure.hint(format!(
+        "{}: `kl plan` on the whole state removes it",
+        stale(outputs)
+    ))
+}
+
+/// Outputs without a declaration, in words.
+pub(super) fn stale(outputs: &BTreeSet<String>) -> String {
+    let word = if outputs.len() == 1 {
+        "output"
+    } else {
+        "outputs"
+    };
+    format!(
+        "in the state and no longer in the configuration: {word} {}",
+        listed(outputs)
+    )
 }
 
 /// Names, and how many more there are.

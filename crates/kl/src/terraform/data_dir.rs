@@ -11,10 +11,12 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use config_scope::{Configuration, LocalModule};
+use protocol::RunId;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use super::left;
 use crate::failure::{Failure, Result};
 use crate::secret::Secret;
 
@@ -22,9 +24,6 @@ use crate::secret::Secret;
 /// the service, as a restart takes.
 const RETRY_MAX: u32 = 60;
 const RETRY_WAIT_MAX_SECONDS: u32 = 5;
-
-/// How its name begins.
-const PREFIX: &str = "kl-run-";
 
 /// Where Terraform is to find its state.
 #[derive(Debug, Clone)]
@@ -38,6 +37,8 @@ pub(crate) struct Redirection {
 #[derive(Debug)]
 pub(crate) struct DataDir {
     directory: TempDir,
+    /// Held by this process and those that it starts.
+    _lock: File,
     /// Whether the backend was taken from the user's record, so that no `init` is needed.
     is_ready: bool,
     /// The user's installed providers, if any.
@@ -65,15 +66,17 @@ impl DataDir {
         configuration: &Configuration,
         to: &Redirection,
     ) -> Result<Self> {
+        left::sweep(&std::env::temp_dir());
         let users = root.join(users);
         let directory = tempfile::Builder::new()
-            .prefix(PREFIX)
+            .prefix(left::PREFIX)
             .permissions(Permissions::from_mode(0o700))
             .tempdir()
             .map_err(|error| {
                 Failure::from(error).context("could not make a private data directory")
             })?;
         let path = directory.path();
+        let lock = left::claim(path)?;
         let providers = users.join("providers").canonicalize().ok();
         if let Some(providers) = &providers {
             std::os::unix::fs::symlink(providers, path.join("providers"))?;
@@ -96,6 +99,7 @@ impl DataDir {
         }
         let created = Self {
             directory,
+            _lock: lock,
             is_ready,
             providers,
         };
@@ -111,9 +115,13 @@ impl DataDir {
         self.path().join(name)
     }
 
-    /// Keeps the directory when the value goes; [`remove_left`] takes it away later.
-    pub(crate) fn leave(self) -> PathBuf {
-        self.directory.keep()
+    /// Keeps the directory when the value goes, until the run is ended.
+    ///
+    /// # Errors
+    /// I/O failures.
+    pub(crate) fn leave(self, run: &RunId) -> Result<PathBuf> {
+        left::leave_for(self.path(), run)?;
+        Ok(self.directory.keep())
     }
 
     /// Whether Terraform can work with it as it is.
@@ -161,16 +169,6 @@ impl DataDir {
         }
         private(&self.file("backend.hcl"), text.as_bytes())
     }
-}
-
-/// Removes a data directory that was left behind. Anything else is not touched.
-pub(crate) fn remove_left(path: &Path) -> std::io::Result<bool> {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    if !name.starts_with(PREFIX) || !path.join("backend.hcl").exists() {
-        return Ok(false);
-    }
-    fs::remove_dir_all(path)?;
-    Ok(true)
 }
 
 /// Every attribute of the http backend. TLS ones are the user's own, the rest leads to `to`.

@@ -12,6 +12,7 @@ use config_scope::{Configuration, Variable, variables_assigned_in};
 
 use crate::config::Surroundings;
 use crate::failure::{Failure, Result};
+use crate::near::near;
 use crate::secret::Secret;
 
 /// What is known of the input variables of a run.
@@ -52,6 +53,7 @@ pub(crate) fn ask_missing(
 ) -> Result<Variables> {
     let given = given(configuration, &flags, surroundings);
     let declared = configuration.variables();
+    refuse_undeclared(&flags, &declared)?;
     let missing: Vec<&Variable> = declared
         .iter()
         .filter(|variable| !variable.has_default && !given.contains(variable.name.as_str()))
@@ -74,6 +76,24 @@ pub(crate) fn ask_missing(
         flags,
         asked,
         has_ephemeral: declared.iter().any(|variable| variable.ephemeral),
+    })
+}
+
+/// Refuses `-var` for what is no variable: Terraform would say so only after the run had begun.
+fn refuse_undeclared(flags: &[String], declared: &[Variable]) -> Result<()> {
+    let assigned = flags.iter().filter_map(|flag| flag.strip_prefix("-var="));
+    let names = assigned.filter_map(|assignment| Some(assignment.split_once('=')?.0.trim()));
+    let is_declared = |name: &&str| declared.iter().any(|variable| variable.name == *name);
+    let Some(unknown) = names.into_iter().find(|name| !is_declared(name)) else {
+        return Ok(());
+    };
+    let failure = Failure::usage(format!(
+        "-var {unknown}=…: the configuration declares no variable of that name"
+    ));
+    let known = declared.iter().map(|variable| variable.name.as_str());
+    Err(match near(unknown, known).as_slice() {
+        [] => failure,
+        near => failure.hint(format!("near it are {}", near.join(", "))),
     })
 }
 

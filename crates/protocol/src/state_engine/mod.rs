@@ -341,6 +341,9 @@ pub struct ResolveResponse {
     /// Resources in the state that were last written from one of the files asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub recorded_sources: Vec<AddressSource>,
+    /// The names of the root outputs, sorted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub outputs: Vec<String>,
 }
 
 /// The config-level addresses of managed resources in a state, sorted, each with the file it was last written from.

@@ -28,6 +28,9 @@ pub struct BeginApplyRun {
     /// `user@host`; the principal's name unless given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub actor: Option<String>,
+    /// Chosen by the client, at most 200 characters: the same key is the same run. Idempotency-Key says the same.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
     /// Anything; repeated in the answer.
     #[schema(value_type = Object)]
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -13,6 +13,8 @@ pub struct UnsettledMark {
     pub reservation_id: Uuid,
     pub path: Path,
     pub run_id: Option<Uuid>,
+    /// The holder's lock information. JSON.
+    pub info: String,
     pub reason: String,
     pub since: DateTime<Utc>,
 }
@@ -58,7 +60,7 @@ pub async fn list_unsettled(
 ) -> Result<Vec<UnsettledMark>, Error> {
     let rows = sqlx::query!(
         r#"
-            SELECT u.reservation_id, u.path, u.reason, u.since, r.run_id AS "run_id?"
+            SELECT u.reservation_id, u.path, u.reason, u.since, r.run_id AS "run_id?", r.info
             FROM unsettled u
             JOIN reservations r ON r.workspace_id = u.workspace_id AND r.id = u.reservation_id
             WHERE u.workspace_id = $1 AND u.state_id = $2 AND u.cleared_at IS NULL
@@ -76,6 +78,7 @@ pub async fn list_unsettled(
                 path: Path::from_texts(&row.path)
                     .map_err(|error| Error::impossible("unsettled", error))?,
                 run_id: row.run_id,
+                info: row.info,
                 reason: row.reason,
                 since: row.since,
             })

@@ -29,6 +29,9 @@ pub struct RunRecord {
     pub reservation_id: Option<Uuid>,
     pub backend_lock: Option<String>,
     pub plan_sha256: Option<Vec<u8>>,
+    /// Whether its plan looked at the real objects.
+    pub refreshed: Option<bool>,
+    pub request_digest: Option<Vec<u8>>,
     pub spent_at: Option<DateTime<Utc>>,
     /// JSON: addresses outside the claims that changed in uploads.
     pub left_out: String,
@@ -58,6 +61,8 @@ pub struct NewRun<'a> {
     pub contract: &'a str,
     pub base_seq: i64,
     pub reservation_id: Option<Uuid>,
+    /// SHA-256 of the request: the same key with another one is refused.
+    pub request_digest: &'a [u8; 32],
 }
 
 /// How a saved plan's run is woken.
@@ -114,9 +119,9 @@ pub async fn insert_run(tx: &mut WorkspaceTx, new: &NewRun<'_>) -> Result<(), Er
         r#"
             INSERT INTO runs (
                 workspace_id, id, state_id, kind, idem_key, command, who, principal_id, scope, contract, base_seq,
-                reservation_id
+                reservation_id, request_digest
             )
-            VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+            VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
         "#,
         tx.workspace().as_str(),
         new.id,
@@ -130,6 +135,7 @@ pub async fn insert_run(tx: &mut WorkspaceTx, new: &NewRun<'_>) -> Result<(), Er
         new.contract,
         new.base_seq,
         new.reservation_id,
+        &new.request_digest[..],
     )
     .execute(&mut **tx)
     .await?;
@@ -220,7 +226,7 @@ async fn select(
         r#"
             SELECT r.id, r.state_id, s.name AS state_name, r.kind, r.status, r.command, r.who, r.principal_id,
                    r.scope, r.contract, r.base_seq, v.serial::text AS "base_serial?", r.reservation_id,
-                   r.backend_lock, r.plan_sha256, r.spent_at, r.left_out, r.started_at, r.finished_at, r.error,
+                   r.backend_lock, r.plan_sha256, r.refreshed, r.request_digest, r.spent_at, r.left_out, r.started_at, r.finished_at, r.error,
                    (
                        SELECT count(*)
                        FROM kept_results k
@@ -377,6 +383,19 @@ pub async fn spend_plan(tx: &mut WorkspaceTx, id: Uuid) -> Result<(), Error> {
         "#,
         tx.workspace().as_str(),
         id,
+    )
+    .execute(&mut **tx)
+    .await?;
+    Ok(())
+}
+
+/// Notes whether the plan of a run looked at the real objects. The caller holds the run.
+pub async fn set_refreshed(tx: &mut WorkspaceTx, id: Uuid, refreshed: bool) -> Result<(), Error> {
+    sqlx::query!(
+        "UPDATE runs SET refreshed = $3 WHERE workspace_id = $1 AND id = $2",
+        tx.workspace().as_str(),
+        id,
+        refreshed,
     )
     .execute(&mut **tx)
     .await?;

@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 
 use super::caller::{StateCaller, misplaced};
 use super::gate::{Undecided, record};
-use crate::body::{MAX_JSON_BYTES, expect_json, parse, read_body};
+use crate::body::{MAX_JSON_BYTES, parse, read_json};
 use crate::dispatch::RequestId;
 use crate::error::ApiError;
 use crate::state::AppState;
@@ -41,8 +41,7 @@ impl<T: DeserializeOwned, const MAX_BYTES: u64> FromRequest<AppState> for Named<
         let bytes = match parts.method {
             Method::GET | Method::HEAD => None,
             _ => {
-                expect_json(&parts.headers)?;
-                let bytes = read_body(body, MAX_BYTES).await?;
+                let bytes = read_json(&parts.headers, body, MAX_BYTES).await?;
                 identities.push(parse::<StateIdentity>(&bytes)?);
                 Some(bytes)
             }

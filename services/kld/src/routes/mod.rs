@@ -7,7 +7,7 @@ pub mod service;
 mod state_engine;
 mod states;
 pub mod tenancy;
-mod terraform;
+pub(crate) mod terraform;
 
 use crate::table::Route;
 

@@ -377,3 +377,63 @@ async fn a_lock_body_that_cannot_be_read_is_a_400() {
     .await;
     reply.refused(Code::BodyTooLarge);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_apply_whose_lock_is_broken_leaves_the_whole_state_unsettled() {
+    let stage = Stage::start().await;
+    let ann = stage.writer().await;
+    ann.write_locked("prod", Doc::new(1).bytes()).await;
+    let lock = async |id: &str, operation: &str| {
+        let mut info = lock_info(id);
+        info["Operation"] = operation.into();
+        ann.send_json("LOCK", "prod", info).await.ok();
+    };
+    lock("plan", "OperationTypePlan").await;
+    ann.force_unlock("prod").await.ok();
+    assert!(ann.status("prod").await.unsettled.is_empty());
+    ann.lock("prod", "released").await.ok();
+    ann.unlock("prod", "released").await.ok();
+    assert!(ann.status("prod").await.unsettled.is_empty());
+
+    ann.lock("prod", "lost").await.ok();
+    ann.force_unlock("prod").await.ok();
+    let marks = ann.status("prod").await.unsettled;
+    assert_eq!(marks.len(), 1);
+    assert_eq!((marks[0].address.as_str(), &marks[0].run), ("*", &None));
+    assert_eq!(marks[0].who, "lost@ci");
+    assert!(marks[0].reason.starts_with("broken by"), "{marks:?}");
+    // What does not look at the infrastructure settles nothing.
+    lock("push", "state-push").await;
+    ann.write_under("prod", "push", Doc::new(2).bytes())
+        .await
+        .ok();
+    ann.unlock("prod", "push").await.ok();
+    assert_eq!(ann.status("prod").await.unsettled.len(), 1);
+
+    ann.lock("prod", "next").await.ok();
+    assert_eq!(ann.status("prod").await.unsettled.len(), 1);
+    ann.write_under("prod", "next", Doc::new(3).bytes())
+        .await
+        .ok();
+    assert!(ann.status("prod").await.unsettled.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_apply_whose_lock_expires_leaves_the_whole_state_unsettled() {
+    let stage = Stage::start().await;
+    let ann = stage.writer().await;
+    ann.write_locked("prod", Doc::new(1).bytes()).await;
+    stage
+        .configure(json!({ "terraform_lock_ttl_seconds": 60 }))
+        .await;
+    ann.lock("prod", "lost").await.ok();
+    stage.tamper("UPDATE reservations SET expires_at = clock_timestamp() - interval '1 minute' WHERE status = 'active'").await;
+    stage.tamper("UPDATE lock_service SET last_beat = clock_timestamp(), grace_until = clock_timestamp() - interval '1 minute'").await;
+    ann.lock("prod", "heir").await.ok();
+    let marks = ann.status("prod").await.unsettled;
+    assert_eq!(marks.len(), 1);
+    assert_eq!(
+        (marks[0].address.as_str(), marks[0].who.as_str()),
+        ("*", "lost@ci")
+    );
+}

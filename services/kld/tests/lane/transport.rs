@@ -350,3 +350,69 @@ async fn a_body_over_the_limit_is_a_413_at_once() {
     stream.read_exact(&mut answer).await.unwrap();
     assert_eq!(String::from_utf8_lossy(&answer), "HTTP/1.1 413");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn json_is_taken_and_given_in_gzip_within_the_same_bounds() {
+    let stage = Stage::start().await;
+    let ann = stage.writer().await;
+    ann.write_locked("prod", Doc::of_size(1, 200).bytes()).await;
+    let full = format!("{}/{}/prod", stage.workspace, stage.environment);
+    let post = |path: &str, body: Vec<u8>| {
+        let token = if path.contains("/environments") {
+            &stage.admin
+        } else {
+            &ann.token
+        };
+        let request = stage.app.request("POST", path).bearer_auth(token);
+        let request = request.header("content-type", "application/json");
+        Reply::of(request.header("content-encoding", "gzip").body(body))
+    };
+    let resolve = "/v1/state-engine/state/resolve";
+    let asked = format!("{{\"state\":\"{full}\"}}");
+    let plain = post(resolve, gzip(asked.as_bytes())).await.ok().json();
+    assert_eq!(plain["seq"], 1);
+
+    // Each way of reading a body: named state, plain JSON, a request that creates.
+    let padded = |bytes: usize| gzip(format!("{{\"x\":\"{}\"}}", "x".repeat(bytes)).as_bytes());
+    let bomb = padded(64 << 20);
+    assert!(bomb.len() < 1 << 20);
+    let environments = format!("/v1/workspaces/{}/environments", stage.workspace);
+    for path in ["/v1/runs", resolve, "/v1/runs/reopen", &environments] {
+        let reply = post(path, bomb.clone()).await;
+        reply.refused(Code::BodyTooLarge);
+        post(path, b"{}".to_vec())
+            .await
+            .refused(Code::InvalidRequest);
+    }
+    let rollback = format!("{}/rollback", ann.path("prod"));
+    post(&rollback, bomb).await.refused(Code::BodyTooLarge);
+    post(&rollback, gzip(b"{\"to\":\"1\"}"))
+        .await
+        .refused(Code::InvalidRequest);
+
+    let inventory = |coding: Option<&str>| {
+        let path = format!("/v1/state-engine/state/inventory?state={full}");
+        let mut request = stage.app.request("GET", &path).bearer_auth(&ann.token);
+        if let Some(coding) = coding {
+            request = request.header("accept-encoding", coding);
+        }
+        Reply::of(request)
+    };
+    let plain = inventory(None).await.ok();
+    assert_eq!(plain.header("content-encoding"), None);
+    let packed = inventory(Some("gzip")).await.ok();
+    assert_eq!(packed.header("content-encoding"), Some("gzip"));
+    assert_eq!(packed.header("vary"), Some("Accept-Encoding"));
+    assert!(
+        packed.body.len() * 5 < plain.body.len(),
+        "{}",
+        packed.body.len()
+    );
+    let mut unpacked = Vec::new();
+    std::io::Read::read_to_end(
+        &mut flate2::read::GzDecoder::new(&packed.body[..]),
+        &mut unpacked,
+    )
+    .unwrap();
+    assert_eq!(unpacked, plain.body);
+}

@@ -1,9 +1,9 @@
 //! Beginning a run: what it reserves, who is excluded by it, and what it shows.
 
 use protocol::{Code, Role};
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::stage::{Native, address, alone, refused, scope, with_state};
+use super::stage::{Native, address, alone, refused, scope, value_of, with_state};
 use crate::lane::documents::Doc;
 use crate::lane::stage::{Reply, Stage};
 
@@ -101,9 +101,9 @@ async fn a_native_run_with_write_claims_excludes_what_the_matrix_says() {
     assert!(chrono::DateTime::parse_from_rfc3339(locked["Created"].as_str().unwrap()).is_ok());
     assert_eq!(bob.write("prod", Doc::new(9).bytes()).await.status, 409);
     assert_eq!(bob.read("prod").await.ok().body, before);
-    // An empty UNLOCK breaks the Terraform lock only, and there is none.
+    // An empty UNLOCK breaks the Terraform lock only, and there is none: nobody is to think that it broke this run.
     let boss = stage.client(Role::Maintainer).await;
-    boss.force_unlock("prod").await.ok();
+    boss.force_unlock("prod").await.refused(Code::StateLocked);
     run.renew().await.ok();
     run.finish("succeeded").await.ok();
     bob.lock("prod", "bob").await.ok();
@@ -226,4 +226,87 @@ async fn the_token_of_a_run_reaches_that_run_and_ends_with_it() {
     Reply::of(theirs.json(&json!({ "token": other.fencing_token() })))
         .await
         .refused(Code::Forbidden);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_that_came_with_another_request_is_refused() {
+    let stage = Stage::start().await;
+    let ann = stage.writer().await;
+    with_state(&ann, "prod", &["a", "b"]).await;
+    let ask = async |write: &str, more: Value| {
+        let mut members = json!({ "scope": alone(&[write]), "key": "k" });
+        for (key, value) in more.as_object().unwrap() {
+            members[key] = value.clone();
+        }
+        ann.ask_with("prod", members).await
+    };
+    let first = Native::of(&ann, ask("a", json!({})).await);
+    // How long it is waited for is no part of what is asked for.
+    let again = Native::of(
+        &ann,
+        ask("a", json!({ "wait_seconds": 5, "ticket": "t" })).await,
+    );
+    assert_eq!(again.run.id, first.run.id);
+    refused(ask("b", json!({})).await, Code::IdempotencyMismatch);
+    for other in [
+        json!({ "kind": "plan" }),
+        json!({ "command": "kl apply -f y" }),
+        json!({ "who": "bob@ci" }),
+        json!({ "lease_seconds": 30 }),
+    ] {
+        refused(ask("a", other).await, Code::IdempotencyMismatch);
+    }
+    // Nor is it the key of something else.
+    let remove = json!({
+        "state": ann.full_name("prod"), "address": "terraform_data.b", "key": "k",
+    });
+    let reply = ann
+        .post("/v1/state-engine/resource-remove/apply", remove)
+        .await;
+    refused(reply, Code::IdempotencyMismatch);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_operation_is_done_once_for_a_key_and_a_run_of_the_state_engine_begun_once() {
+    let stage = Stage::start().await;
+    let ann = stage.writer().await;
+    with_state(&ann, "prod", &["a", "b"]).await;
+    let remove = async |address: &str| {
+        let body = json!({ "state": ann.full_name("prod"), "address": address, "key": "rm" });
+        ann.post("/v1/state-engine/resource-remove/apply", body)
+            .await
+    };
+    let first = remove("terraform_data.a").await.ok().json();
+    let again = remove("terraform_data.a").await.ok().json();
+    assert_eq!(first["run"], again["run"]);
+    refused(remove("terraform_data.b").await, Code::IdempotencyMismatch);
+    assert_eq!(value_of(&ann, "prod", "b").await.as_deref(), Some("start"));
+
+    let begin = async |members: Value, header: Option<&str>| {
+        let mut body = json!({ "state": ann.full_name("prod"), "actor": "ann@laptop" });
+        for (key, value) in members.as_object().unwrap() {
+            body[key] = value.clone();
+        }
+        let path = "/v1/state-engine/apply-runs/begin";
+        let mut request = stage
+            .app
+            .request("POST", path)
+            .bearer_auth(&ann.token)
+            .json(&body);
+        if let Some(key) = header {
+            request = request.header("idempotency-key", key);
+        }
+        crate::lane::stage::Reply::of(request).await
+    };
+    let id = |reply: crate::lane::stage::Reply| reply.ok().json()["id"].clone();
+    let first = id(begin(json!({ "key": "run" }), None).await);
+    assert_eq!(id(begin(json!({ "key": "run" }), None).await), first);
+    let other = begin(json!({ "key": "run", "info": { "x": 1 } }), None).await;
+    refused(other, Code::IdempotencyMismatch);
+    let headed = id(begin(json!({}), Some("headed")).await);
+    assert_eq!(id(begin(json!({}), Some("headed")).await), headed);
+    assert_ne!(headed, first);
+    assert_ne!(id(begin(json!({}), None).await), headed);
+    let two = begin(json!({ "key": "run" }), Some("headed")).await;
+    refused(two, Code::InvalidRequest);
 }

@@ -10,11 +10,18 @@ const PLAN: &str = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa
 
 /// A run that planned, and sleeps.
 async fn planned<'a>(ann: &'a Client<'a>, scope: Value) -> Native<'a> {
+    planned_with(ann, scope, json!({})).await
+}
+
+async fn planned_with<'a>(ann: &'a Client<'a>, scope: Value, more: Value) -> Native<'a> {
     let run = ann.plan("prod", scope).await;
     run.lock_for("plan", "OperationTypePlan").await.ok();
     run.read().await.ok();
     run.unlock("plan").await.ok();
-    let finish = json!({ "outcome": "planned", "plan_sha256": PLAN, "checked": true });
+    let mut finish = json!({ "outcome": "planned", "plan_sha256": PLAN, "checked": true });
+    for (key, value) in more.as_object().unwrap() {
+        finish[key] = value.clone();
+    }
     run.post("/finish", finish.clone()).await.ok();
     // The answer was lost.
     run.post("/finish", finish).await.ok();
@@ -78,12 +85,13 @@ async fn a_plan_is_spent_when_its_apply_begins_even_if_nothing_was_uploaded() {
     let stage = Stage::start().await;
     let ann = stage.writer().await;
     with_state(&ann, "prod", &["a"]).await;
-    planned(&ann, alone(&["a"])).await;
-    // Woken and not applied: it may be woken again.
+    let plan = planned(&ann, alone(&["a"])).await;
+    // Woken and not applied: it may be woken again, and the token in the plan with it.
     let run = Native::of(&ann, reopen(&ann, "one").await);
     run.finish("failed").await.ok();
+    assert_eq!(plan.lock("tf").await.status, 409);
     let run = Native::of(&ann, reopen(&ann, "two").await);
-    run.lock("tf").await.ok();
+    plan.lock("tf").await.ok();
     run.post("/abort", json!({})).await.ok();
     refused(reopen(&ann, "three").await, Code::PlanSpent);
 }
@@ -138,4 +146,47 @@ async fn an_unsettled_mark_inside_the_slice_makes_a_plan_stale() {
     lost.post("/abort", json!({})).await.ok();
     let problem = refused(reopen(&ann, "k").await, Code::PlanStale);
     assert!(problem["detail"].as_str().unwrap().contains("unsettled"));
+}
+
+/// A run on `a` that ends without its holder's release.
+async fn leave_mark(ann: &Client<'_>) {
+    let lost = ann.apply("prod", alone(&["a"])).await;
+    lost.lock("tf").await.ok();
+    lost.post("/abort", json!({})).await.ok();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plan_that_looked_at_what_was_unsettled_is_applied_and_settles_it() {
+    let stage = Stage::start().await;
+    let ann = stage.writer().await;
+    with_state(&ann, "prod", &["a", "b"]).await;
+    leave_mark(&ann).await;
+    // A plan is told, although it claims nothing; one elsewhere is not.
+    let elsewhere = ann.plan("prod", alone(&["b"])).await;
+    assert!(elsewhere.run.unsettled.is_empty());
+    let plan = planned(&ann, alone(&["a"])).await;
+    assert_eq!(plan.run.unsettled[0].address, "terraform_data.a");
+    assert_eq!(plan.run.unsettled[0].who, "ann@laptop");
+
+    let woken = Native::of(&ann, reopen(&ann, "k").await);
+    woken.lock("tf").await.ok();
+    woken
+        .change("tf", |slice| set_value(&slice, "a", "applied"))
+        .await
+        .ok();
+    woken.unlock("tf").await.ok();
+    woken.finish("succeeded").await.ok();
+    assert!(ann.status("prod").await.unsettled.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plan_that_did_not_look_is_stale_where_something_is_unsettled() {
+    let stage = Stage::start().await;
+    let ann = stage.writer().await;
+    with_state(&ann, "prod", &["a"]).await;
+    leave_mark(&ann).await;
+    planned_with(&ann, alone(&["a"]), json!({ "refreshed": false })).await;
+    let problem = refused(reopen(&ann, "k").await, Code::PlanStale);
+    assert_eq!(problem["address"], "terraform_data.a");
+    assert_eq!(ann.status("prod").await.unsettled.len(), 1);
 }

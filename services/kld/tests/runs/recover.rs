@@ -156,3 +156,50 @@ async fn what_is_discarded_stays_readable_and_clears_its_marks() {
     assert_eq!(stage.audited("kept.settle").await.len(), 1);
     assert_eq!(ann.versions("prod").await.len(), 1);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_choice_for_what_was_not_changed_is_refused() {
+    let stage = Stage::start().await;
+    let ann = stage.writer().await;
+    with_state(&ann, "prod", &["a", "b"]).await;
+    let kept = late_upload(&ann).await;
+    let (known, unknown) = ("terraform_data.a", "terraform_data.x");
+    for choice in [
+        json!({ "prefer_kept": [unknown] }),
+        json!({ "prefer_state": [known, unknown] }),
+        json!({ "prefer_kept": [known], "prefer_state": [known] }),
+    ] {
+        refused(adopt(&ann, &kept, choice).await, Code::InvalidRequest);
+    }
+    assert!(!ann.status("prod").await.kept[0].settled);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_stood_beside_the_slice_all_along_was_not_added_since() {
+    let stage = Stage::start().await;
+    let ann = stage.writer().await;
+    with_state(&ann, "prod", &["a", "b"]).await;
+    let run = ann.apply("prod", alone(&["a"])).await;
+    run.lock("tf").await.ok();
+    // A Terraform that was given no targets makes a second `b`.
+    let slice = run.read().await.ok().json();
+    let lineage = slice["lineage"].as_str().unwrap();
+    let both = Doc::new(9)
+        .without_resources()
+        .with("a", "start")
+        .with("b", "again")
+        .with_lineage(lineage);
+    refused(run.upload("tf", both.bytes()).await, Code::OutsideScope);
+    run.unlock("tf").await.ok();
+    run.finish("failed").await.ok();
+    let kept = ann.status("prod").await.kept[0].id.to_string();
+    assert_eq!(
+        compare(&ann, &kept).await,
+        json!([{ "address": "terraform_data.b", "kept": "changed", "state": "unchanged", "outside": true }])
+    );
+    let problem = refused(adopt(&ann, &kept, json!({})).await, Code::VersionConflict);
+    assert_eq!(problem["addresses"], json!(["terraform_data.b"]));
+    let choice = json!({ "prefer_kept": ["terraform_data.b"] });
+    adopt(&ann, &kept, choice).await.ok();
+    assert_eq!(value_of(&ann, "prod", "b").await.as_deref(), Some("again"));
+}

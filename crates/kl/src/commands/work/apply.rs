@@ -165,6 +165,25 @@ impl Agreement<'_> {
         if self.args.auto_approve {
             return self.without_asking(summary);
         }
+        self.ask(summary, prepared).await
+    }
+
+    /// The same for a plan that was looked at before: only what needs a word of its own is asked for.
+    pub(super) async fn get_for_saved(
+        &self,
+        summary: &Summary,
+        prepared: &Prepared<'_>,
+    ) -> Result<()> {
+        prepared.interrupts.check()?;
+        match self.without_asking(summary) {
+            Err(_) if !self.args.auto_approve && prepared.context.printer.can_ask() => {
+                self.ask(summary, prepared).await
+            }
+            agreed => agreed,
+        }
+    }
+
+    async fn ask(&self, summary: &Summary, prepared: &Prepared<'_>) -> Result<()> {
         let printer = prepared.context.printer;
         let question = format!("{} in state `{}`?", in_short(summary), prepared.state.state);
         if !printer.can_ask() {

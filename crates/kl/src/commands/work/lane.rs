@@ -5,11 +5,12 @@
 
 use std::collections::BTreeSet;
 
-use protocol::Code;
 use protocol::runs::{BeginRun, Run};
 use protocol::scope::{AddressSource, ScopeOperation};
 
 use super::prepare::Prepared;
+use crate::client::ApiError;
+use crate::commands::status::unreadable;
 use crate::config::values::{Fallback, Protocol};
 use crate::failure::{Failure, Kind, Result};
 use crate::run::{Begun, begin, doubts};
@@ -71,12 +72,10 @@ async fn native(
     let files = selected.files.iter().map(ToString::to_string).collect();
     let resolved = match prepared.client.resolve_state(&prepared.state, files).await {
         Ok(resolved) => resolved,
-        // A server without these routes: there is no native lane to be had.
-        Err(error) if matches!(error.code(), Some(Code::NotFound | Code::MethodNotAllowed)) => {
-            let reason = "the server has no native lane";
-            return fall_back(prepared, reason, Vec::new(), asked_for).await;
+        Err(error) if error.is_absent_route() => {
+            return absent(prepared, error, asked_for).await;
         }
-        Err(error) => return Err(error.into()),
+        Err(error) => return Err(unreadable(error.into(), &prepared.state)),
     };
     let has_document = resolved.seq > 0;
     if has_document && !resolved.native {
@@ -96,6 +95,7 @@ async fn native(
     };
     let known = Known {
         recorded: resolved.recorded_sources,
+        outputs: resolved.outputs,
         inventory: inventory.as_ref().map(|addresses| {
             let source = |one: &protocol::state_engine::InventoryAddress| AddressSource {
                 address: one.address.clone(),
@@ -140,6 +140,23 @@ async fn native(
             let why = refused.contract.as_ref().map(doubts).unwrap_or_default();
             fall_back(prepared, &refused.reason, why, asked_for).await
         }
+    }
+}
+
+/// What it means that the state was not found: a server without these routes has no native lane, and one that has them
+/// does not show this state to this caller.
+async fn absent(
+    prepared: &Prepared<'_>,
+    error: ApiError,
+    asked_for: Vec<String>,
+) -> Result<Choice> {
+    match prepared.client.ask_capabilities().await {
+        Ok(()) => Err(unreadable(error.into(), &prepared.state)),
+        Err(error) if error.is_absent_route() => {
+            let reason = "the server has no native lane";
+            fall_back(prepared, reason, Vec::new(), asked_for).await
+        }
+        Err(error) => Err(error.into()),
     }
 }
 

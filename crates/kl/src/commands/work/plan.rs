@@ -17,6 +17,9 @@ use crate::failure::{Failure, Kind, Result};
 use crate::scope::{hex, plan_targets};
 
 pub(in crate::commands) async fn run(args: PlanArgs, context: &Context) -> Result<()> {
+    if let Some(output) = &args.output {
+        refuse_output(output)?;
+    }
     let to = ToPrepare {
         scope: &args.scope,
         terraform: &args.terraform,
@@ -110,6 +113,56 @@ async fn ordinary(
 /// Plain Terraform waits for the lock itself.
 pub(super) fn lock_timeout(prepared: &Prepared<'_>) -> Vec<String> {
     vec![format!("-lock-timeout={}s", prepared.wait.0.as_secs())]
+}
+
+/// Names that Terraform reads in a directory: a plan of such a name would be taken for configuration.
+const CONFIGURATION: [&str; 9] = [
+    ".tf",
+    ".tf.json",
+    ".tofu",
+    ".tofu.json",
+    ".tfvars",
+    ".tfvars.json",
+    ".tftest.hcl",
+    ".hcl",
+    ".tfstate",
+];
+/// A plan is a zip archive.
+const ZIP: &[u8] = b"PK\x03\x04";
+/// An encrypted one of OpenTofu is JSON with this member.
+const ENCRYPTED: &[u8] = b"\"encrypted_data\"";
+
+/// Refuses to write a plan over what is none.
+fn refuse_output(output: &Path) -> Result<()> {
+    let name = output.file_name().unwrap_or_default().to_string_lossy();
+    if CONFIGURATION.iter().any(|end| name.ends_with(end)) {
+        return Err(Failure::usage(format!(
+            "{} has the name of a file that Terraform reads, and a plan is none",
+            output.display()
+        ))
+        .hint("give the plan another name, as in `-o x.plan`"));
+    }
+    let Ok(found) = output.metadata() else {
+        return Ok(());
+    };
+    let mut start = Vec::new();
+    if found.is_file()
+        && let Ok(file) = std::fs::File::open(output)
+    {
+        file.take(4096).read_to_end(&mut start)?;
+    }
+    // An empty one was made to be written to.
+    let is_plan = found.is_file() && found.len() == 0
+        || start.starts_with(ZIP)
+        || start.windows(ENCRYPTED.len()).any(|part| part == ENCRYPTED);
+    match is_plan {
+        true => Ok(()),
+        false => Err(Failure::usage(format!(
+            "{} exists and is not a plan, so it is not overwritten",
+            output.display()
+        ))
+        .hint("give the plan another name, or remove the file first")),
+    }
 }
 
 /// Puts a plan where the user wants it, for nobody else to read; returns its SHA-256.

@@ -14,7 +14,9 @@ use crate::config::values::{Fallback, Span};
 use crate::failure::{Failure, Kind, Result};
 use crate::run::Interrupts;
 use crate::scope::{Asked, refuse_unparsed};
-use crate::terraform::{Binary, Variables, ask_missing, require_http};
+use crate::terraform::{
+    Binary, OverrideFile, Variables, ask_missing, override_backend, require_http,
+};
 
 /// What is to be prepared for.
 pub(in crate::commands) struct ToPrepare<'a> {
@@ -35,6 +37,8 @@ pub(in crate::commands) struct Prepared<'a> {
     pub(in crate::commands) binary: Binary,
     pub(in crate::commands) variables: Variables,
     pub(in crate::commands) interrupts: Interrupts,
+    /// Removed with the value.
+    _override: Option<OverrideFile>,
     pub(in crate::commands) asked: Asked,
     pub(in crate::commands) terraform: &'a TerraformArgs,
     pub(in crate::commands) kind: RunKind,
@@ -56,10 +60,12 @@ impl<'a> Prepared<'a> {
             )
             .hint("`--wait` says how long to wait for a busy scope"));
         }
+        to.terraform.refuse_contradictions()?;
         let client = context.client()?;
         let state = context.state(&client).await?;
         let directory = &context.surroundings.directory;
         let program = context.settings.iac_binary.value.clone();
+        OverrideFile::tidy(directory);
         // The program takes as long to say its version as the configuration takes to be read.
         let flavour = flavour_of(&program);
         let version = std::thread::spawn(move || Binary::find(&program));
@@ -72,7 +78,7 @@ impl<'a> Prepared<'a> {
             .join()
             .map_err(|_| Failure::failed("the program's version could not be read"))??;
         refuse_unparsed(&configuration)?;
-        require_http(directory, &state)?;
+        let must_override = require_http(directory, &state, to.terraform.override_backend)?;
         let variables = match to.runs_terraform {
             true => ask_missing(
                 &configuration,
@@ -81,13 +87,17 @@ impl<'a> Prepared<'a> {
             )?,
             false => Variables::default(),
         };
+        // From here on a ^C is passed on and waited for; at the questions above it ends kl at once.
+        let interrupts = Interrupts::listen()?;
+        let overriding = must_override.then(|| override_backend(directory));
         Ok(Self {
             client,
             state,
             configuration,
             binary,
             variables,
-            interrupts: Interrupts::listen()?,
+            interrupts,
+            _override: overriding.transpose()?,
             asked: to.scope.asked(),
             terraform: to.terraform,
             kind: to.kind,

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use protocol::runs::{ReopenRun, RunKind};
 
-use super::apply::{end, not_applied};
+use super::apply::{Agreement, end, not_applied};
 use super::plan::digest_of;
 use super::prepare::{Prepared, ToPrepare, on_one_line};
 use super::report::Report;
@@ -15,7 +15,7 @@ use crate::commands::Context;
 use crate::failure::{Failure, Result};
 use crate::run::{Lease, announce, reopen};
 
-/// Applies it. As with Terraform, making the plan and naming it is the agreement.
+/// Applies it. As with Terraform, making the plan and naming it is the agreement, but not to what it destroys.
 pub(super) async fn run(plan: &Path, args: &ApplyArgs, context: &Context) -> Result<()> {
     if !args.scope.asked().is_whole() || args.scope.asked().destroy {
         return Err(Failure::usage(
@@ -71,7 +71,12 @@ pub(super) async fn run(plan: &Path, args: &ApplyArgs, context: &Context) -> Res
             let text = workshop.described(&plan).await?;
             context.printer.bytes(text.as_bytes())?;
         }
-        prepared.interrupts.check()?;
+        let agreed = Agreement {
+            args,
+            confirm: context.settings.confirm.value,
+            is_scoped: true,
+        };
+        agreed.get_for_saved(&report.summary, &prepared).await?;
         report.applied = true;
         let ended = workshop.apply(&plan, &[]).await?;
         match ended.succeeded() {

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use protocol::RunId;
+
 use super::prepare::Prepared;
 use super::said::{Said, is_progress};
 use crate::failure::{Failure, Kind, Result};
@@ -38,11 +40,11 @@ impl<'a> Workshop<'a> {
     }
 
     /// Makes the data directory ready for another program, and leaves it behind.
-    pub(in crate::commands) async fn leave(mut self) -> Result<PathBuf> {
+    pub(in crate::commands) async fn leave(mut self, run: &RunId) -> Result<PathBuf> {
         if !self.data.is_ready() {
             self.initialise().await?;
         }
-        Ok(self.data.leave())
+        self.data.leave(run)
     }
 
     /// Plans, and reads what was planned.

@@ -111,6 +111,7 @@ pub(in crate::commands) async fn finish(
         plan_sha256,
         error,
         checked: true,
+        refreshed: !prepared.terraform.skips_refresh(),
     };
     match prepared.client.finish_run(&run.id, &end).await {
         Ok(run) => Some(run),

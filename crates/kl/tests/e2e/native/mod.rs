@@ -3,7 +3,11 @@
 mod applies;
 mod failures;
 mod lanes;
+mod manners;
+mod marks;
 mod matrix;
+mod notes;
 mod plans;
+mod recovery;
 mod saved;
 mod site;

@@ -17,6 +17,7 @@ use axum::http::Method;
 use utoipa_axum::routes;
 
 use crate::access::StateCaller;
+use crate::error::ApiError;
 use crate::table::Route;
 
 /// The rows of these routes.
@@ -179,4 +180,10 @@ pub(crate) fn routes() -> Vec<Route> {
 fn full_name(caller: &StateCaller) -> String {
     let (workspace, environment) = (caller.workspace(), caller.environment());
     format!("{workspace}/{environment}/{}", caller.name())
+}
+
+/// SHA-256 of a request, to tell it from another one with the same key.
+fn request_digest(request: &impl serde::Serialize) -> Result<[u8; 32], ApiError> {
+    let text = serde_json::to_vec(request).map_err(|error| ApiError::internal(&error))?;
+    Ok(tfstate::Digest::of(&text).0)
 }

@@ -14,8 +14,8 @@ use serde_json::value::RawValue;
 use store::SliceRow;
 use tfstate::{Address, Step};
 
-use super::full_name;
 use super::spelling::spell_both_ways;
+use super::{full_name, request_digest};
 use crate::access::{Named, StateCaller};
 use crate::error::ApiError;
 use crate::routes::states::render::{raw, unshowable, version};
@@ -34,6 +34,7 @@ struct Request {
     to: Option<String>,
     command: String,
     by: OperationBy,
+    digest: [u8; 32],
 }
 
 /// Shows what forgetting would do.
@@ -155,6 +156,7 @@ async fn apply(
         key: &key,
         command: &command,
         who: &who,
+        request_digest: request.digest,
     };
     let done = app
         .engine
@@ -181,6 +183,7 @@ fn written(answer: &OperationAnswer) -> Result<Json<Value>, ApiError> {
 }
 
 fn removal(request: RemoveRequest) -> Result<Request, ApiError> {
+    let digest = request_digest(&request)?;
     let mut texts = request.addresses;
     if !request.address.is_empty() {
         texts.insert(0, request.address);
@@ -194,10 +197,12 @@ fn removal(request: RemoveRequest) -> Result<Request, ApiError> {
         address,
         to: None,
         by: request.by,
+        digest,
     })
 }
 
 fn relocation(request: MoveRequest) -> Result<Request, ApiError> {
+    let digest = request_digest(&request)?;
     let mut moves: Vec<(String, String)> = request
         .moves
         .into_iter()
@@ -215,10 +220,12 @@ fn relocation(request: MoveRequest) -> Result<Request, ApiError> {
         address,
         to: Some(to),
         by: request.by,
+        digest,
     })
 }
 
 fn restoration(request: RestoreRequest) -> Result<Request, ApiError> {
+    let digest = request_digest(&request)?;
     let address = instance(&request.address)?;
     let wanted = wanted(&request.to)?;
     let what = format!("{address} --to {}", request.to);
@@ -228,10 +235,12 @@ fn restoration(request: RestoreRequest) -> Result<Request, ApiError> {
         command: command("kl state repair", &what),
         to: None,
         by: request.by,
+        digest,
     })
 }
 
 fn patch(request: PatchRequest) -> Result<Request, ApiError> {
+    let digest = request_digest(&request)?;
     let address = instance(&request.address)?;
     if request.values.is_empty() {
         return Err(missing("values"));
@@ -255,6 +264,7 @@ fn patch(request: PatchRequest) -> Result<Request, ApiError> {
         address: address.to_string(),
         to: None,
         by: request.by,
+        digest,
     })
 }
 

@@ -75,6 +75,7 @@ pub(super) async fn resolve_state(
                 file: source.file,
             })
             .collect(),
+        outputs: found.outputs,
     }))
 }
 

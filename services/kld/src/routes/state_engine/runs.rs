@@ -2,38 +2,58 @@
 
 use axum::Json;
 use axum::extract::State;
+use axum::http::HeaderMap;
 use engine::{Beginner, EngineError, UnscopedRun};
 use protocol::Code;
 use protocol::runs::{AbortRun, FinishRun, Run, RunOutcome, RunStatus};
 use protocol::state_engine::{ApplyRun, BeginApplyRun, Done, FinishApplyRun, RunState, StoppedBy};
 use serde_json::{Value, json};
 
+use super::request_digest;
 use super::spelling::spell_both_ways;
 use crate::access::{Named, RunCaller, StateCaller};
-use crate::body::Json as JsonBody;
+use crate::body::{Json as JsonBody, idempotency_key};
 use crate::error::ApiError;
 use crate::routes::terraform::{acting, acting_on};
 use crate::state::AppState;
 
-/// Begins a run that reserves nothing yet.
+/// Begins a run that reserves nothing yet. The same key again, in the body or as Idempotency-Key, is the same run.
 #[utoipa::path(post, path = "/v1/state-engine/apply-runs/begin", tag = "state engine", request_body = BeginApplyRun,
-    responses((status = 200, body = ApplyRun)))]
+    responses(
+        (status = 200, body = ApplyRun),
+        (status = 422, description = "the key came with another request before", body = protocol::Problem),
+    ))]
 pub(super) async fn begin_apply_run(
     State(app): State<AppState>,
+    headers: HeaderMap,
     Named { caller, body }: Named<BeginApplyRun>,
 ) -> Result<Json<Value>, ApiError> {
-    let key = uuid::Uuid::now_v7().to_string();
+    let key = chosen_key(&headers, body.key.as_deref())?;
+    let digest = request_digest(&body)?;
     let who = text(body.actor.as_deref()).unwrap_or_else(|| caller.display().to_owned());
     let beginner = Beginner {
         key: &key,
         command: "kl apply",
         who: &who,
+        request_digest: digest,
     };
     let begun = app
         .engine
         .begin_unscoped_run(&acting(&caller)?, caller.name(), &beginner)
         .await?;
     shown(&caller, &begun, body.info)
+}
+
+/// The key that the client chose, or one that nobody else has.
+fn chosen_key(headers: &HeaderMap, in_body: Option<&str>) -> Result<String, ApiError> {
+    let in_head = idempotency_key(headers)?;
+    match (in_head, text(in_body)) {
+        (Some(head), Some(body)) if head != body => {
+            Err(invalid("Idempotency-Key and `key` are two different keys"))
+        }
+        (Some(key), _) | (None, Some(key)) => Ok(key),
+        (None, None) => Ok(uuid::Uuid::now_v7().to_string()),
+    }
 }
 
 fn text(text: Option<&str>) -> Option<String> {
@@ -114,6 +134,7 @@ pub(super) async fn finish_apply_run(
                 .error_summary
                 .filter(|_| outcome == RunOutcome::Failed),
             checked: true,
+            refreshed: true,
         };
         let finished = app.engine.finish_run(&acting, &request).await;
         finished.map_err(finished_before)?;

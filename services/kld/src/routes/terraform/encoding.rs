@@ -4,7 +4,7 @@ use axum::http::{HeaderMap, header};
 
 /// A coding of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Coding {
+pub(crate) enum Coding {
     Identity,
     Gzip,
 }
@@ -20,7 +20,7 @@ impl Coding {
 }
 
 /// Chooses among what the request accepts: gzip when it is as welcome as plain, else plain.
-pub(super) fn choose_coding(headers: &HeaderMap) -> Coding {
+pub(crate) fn choose_coding(headers: &HeaderMap) -> Coding {
     let mut gzip = None;
     let mut identity = None;
     let mut any = None;

@@ -22,6 +22,7 @@ use crate::access::{EnvironmentCaller, RunCaller, StateCaller};
 use crate::error::ApiError;
 use crate::table::Route;
 
+pub(crate) use encoding::{Coding, choose_coding};
 pub(crate) use lock::{lock_request, unlock_target};
 pub(crate) use query::{LockId, lock_id};
 pub(crate) use read::document_response;

@@ -9,7 +9,6 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header}
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use engine::{Caller, DocumentBody, EngineError, ReadDocument};
-use flate2::Compression;
 use flate2::write::GzEncoder;
 use futures::stream::{self, BoxStream, StreamExt as _};
 use protocol::StateName;
@@ -18,13 +17,10 @@ use super::acting;
 use super::encoding::{Coding, choose_coding, is_current};
 use crate::access::StateCaller;
 use crate::error::ApiError;
+use crate::packing::{LEVEL, SMALLEST_TO_COMPRESS, gzip};
 use crate::state::AppState;
 
 const SEQ: HeaderName = HeaderName::from_static("kilolock-seq");
-/// Below this, compressing costs more than it saves.
-const SMALLEST_TO_COMPRESS: usize = 1_024;
-/// Level 1: states are repetitive enough that higher levels cost time and save little.
-const LEVEL: Compression = Compression::fast();
 
 /// `GET …/{name}`: the newest document, or for the role `outputs` one with nothing but the root outputs.
 #[utoipa::path(get, path = "/v1/states/{ws}/{env}/{name}", tag = "terraform",
@@ -108,13 +104,6 @@ pub(crate) fn document_response(
 
 fn value(text: &str) -> Result<HeaderValue, ApiError> {
     HeaderValue::from_str(text).map_err(|error| ApiError::internal(&error))
-}
-
-fn gzip(bytes: &[u8]) -> Vec<u8> {
-    let mut encoder = GzEncoder::new(Vec::with_capacity(bytes.len() / 4), LEVEL);
-    // Writing to a vector does not fail.
-    let written = encoder.write_all(bytes).and_then(|()| encoder.finish());
-    written.unwrap_or_default()
 }
 
 /// Compresses page by page, off the runtime. An error ends the stream before its trailer, so the client notices.

@@ -33,6 +33,10 @@ pub(crate) fn refusal(error: EngineError) -> ApiError {
             let said = format!("the state is locked by {}", describe(&holder));
             held(Code::StateLocked, said, &holder)
         }
+        EngineError::NotByForceUnlock(holder) => {
+            let said = format!("{said}; {}", how_to_end(&holder));
+            held(Code::StateLocked, said, &holder)
+        }
         EngineError::LockIdMismatch(Some(holder)) => {
             let said = format!("{said}: it is held by {}", describe(&holder));
             held(Code::LockIdMismatch, said, &holder)
@@ -95,7 +99,7 @@ pub(crate) fn refusal(error: EngineError) -> ApiError {
         EngineError::OutsideScope(addresses) => {
             ApiError::with_detail(Code::OutsideScope, said).with("addresses", addresses)
         }
-        EngineError::CommitKeyReused => ApiError::with_detail(Code::IdempotencyMismatch, said),
+        EngineError::KeyReused => ApiError::with_detail(Code::IdempotencyMismatch, said),
         EngineError::NotAClaim(_) | EngineError::BadRequest(_) => {
             ApiError::with_detail(Code::InvalidRequest, said)
         }
@@ -212,6 +216,21 @@ fn describe(holder: &Holder) -> String {
         "{text} since {}",
         holder.since.format("%Y-%m-%d %H:%M:%S UTC")
     )
+}
+
+/// What ends a holder that force-unlock does not.
+fn how_to_end(holder: &Holder) -> String {
+    let info = &holder.info;
+    match holder.run.map(RunId::from_uuid) {
+        Some(run) => format!(
+            "run {run} of {} (`{}`) holds a part of the state: `kl apply abort {run}` or `kl unlock --lock-id {run}` ends it",
+            info.who, info.operation
+        ),
+        None => format!(
+            "the state is under an administrative lock of {}",
+            describe(holder)
+        ),
+    }
 }
 
 /// What the head is, and never what is in it.
