@@ -75,7 +75,7 @@ fn a_wrong_or_missing_token_is_5() {
 #[ignore = "needs cargo xtask stack"]
 fn another_workspace_looks_as_if_it_did_not_exist() {
     let project = Project::with_token(&stack("OTHER_TOKEN"));
-    project.kl(&["status"]).expect(1).says("kl whoami");
+    project.kl(&["status"]).expect(5).says("kl whoami");
     // As for an environment that does not exist: plain Terraform would take "not found" for "nothing there yet".
     project.kl(&["list"]).expect(5).says("kl whoami");
 }
