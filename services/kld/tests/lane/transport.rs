@@ -358,7 +358,8 @@ async fn json_is_taken_and_given_in_gzip_within_the_same_bounds() {
     ann.write_locked("prod", Doc::of_size(1, 200).bytes()).await;
     let full = format!("{}/{}/prod", stage.workspace, stage.environment);
     let post = |path: &str, body: Vec<u8>| {
-        let token = if path.contains("/environments") {
+        let takes_more = ["/environments", "/rollback"];
+        let token = if takes_more.iter().any(|end| path.ends_with(end)) {
             &stage.admin
         } else {
             &ann.token
