@@ -4,8 +4,8 @@ use anyhow::Result;
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    bench, databases, demo, generate, lane, lint, mixed_mode, restore_drill, s3_server, sqlx,
-    stack, test,
+    bench, chaos, databases, demo, generate, lane, lint, mixed_mode, restore_drill, s3_server,
+    sqlx, stack, test,
 };
 
 /// Kilolock's developer commands.
@@ -33,6 +33,7 @@ enum Command {
     Bench(bench::BenchArgs),
     MixedMode(mixed_mode::MixedModeArgs),
     RestoreDrill(restore_drill::RestoreDrillArgs),
+    Chaos(chaos::ChaosArgs),
     #[command(hide = true)]
     S3Server(s3_server::S3ServerArgs),
 }
@@ -52,6 +53,7 @@ impl Cli {
             Command::Bench(args) => bench::run(&args).await,
             Command::MixedMode(args) => mixed_mode::run(&args).await,
             Command::RestoreDrill(args) => restore_drill::run(&args).await,
+            Command::Chaos(args) => chaos::run(&args).await,
             Command::S3Server(args) => s3_server::run(args).await,
         }
     }

@@ -1,6 +1,7 @@
 //! One module per command: its arguments and what it does.
 
 pub(crate) mod bench;
+pub(crate) mod chaos;
 pub(crate) mod databases;
 pub(crate) mod demo;
 pub(crate) mod generate;

@@ -150,6 +150,47 @@ impl Process {
         }
     }
 
+    /// Whether it has ended by itself.
+    pub(crate) fn has_ended(&mut self) -> bool {
+        !matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// Ends it at once, as a crash would.
+    pub(crate) fn kill(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    /// Stops it where it is, until it is resumed.
+    pub(crate) fn freeze(&self) {
+        self.signal(Signal::STOP);
+    }
+
+    pub(crate) fn resume(&self) {
+        self.signal(Signal::CONT);
+    }
+
+    /// Asks it to end in its own time, and waits; kills it after a bound.
+    pub(crate) async fn end_politely(&mut self, within: Duration) {
+        self.end_by(Signal::TERM, within).await;
+    }
+
+    /// Ends it by its own signal, and waits without holding anybody up.
+    pub(crate) async fn end_now(&mut self) {
+        self.end_by(self.stop_with.signal(), STOP_WITHIN).await;
+    }
+
+    async fn end_by(&mut self, signal: Signal, within: Duration) {
+        if !self.has_ended() {
+            self.signal(signal);
+        }
+        let deadline = Instant::now() + within;
+        while !self.has_ended() && Instant::now() < deadline {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        self.kill();
+    }
+
     fn log_tail(&self) -> String {
         let text = std::fs::read(&self.log).unwrap_or_default();
         let text = String::from_utf8_lossy(&text);
@@ -169,13 +210,12 @@ impl Process {
 impl Process {
     /// Stops it and waits until it is gone.
     pub(crate) fn stop(&mut self) {
-        if !matches!(self.child.try_wait(), Ok(None)) {
+        if self.has_ended() {
             return;
         }
         self.signal(self.stop_with.signal());
         if !ends_within(&mut self.child, STOP_WITHIN) {
-            let _ = self.child.kill();
-            let _ = self.child.wait();
+            self.kill();
         }
     }
 }

@@ -74,6 +74,11 @@ impl Workspace {
         })
     }
 
+    /// Cargo's output directory, where what developer commands leave behind belongs too.
+    pub(crate) fn target(&self) -> &Path {
+        &self.target
+    }
+
     /// Inputs too large for the repository: `KL_SHARED_DIR`, else `../shared` beside the checkout.
     pub(crate) fn shared_dir(&self) -> PathBuf {
         std::env::var_os("KL_SHARED_DIR").map_or_else(

@@ -1,7 +1,7 @@
 //! The API replicas: building them, preparing their database, running them.
 
 use std::num::NonZeroU8;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
@@ -40,9 +40,11 @@ pub(crate) async fn build(workspace: &Workspace, profile: Profile) -> Result<()>
 }
 
 /// What all replicas of one stack share.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Settings {
     bin_dir: PathBuf,
+    /// The program of the replicas.
+    program: &'static str,
     environment: Vec<(&'static str, String)>,
 }
 
@@ -57,6 +59,7 @@ impl Settings {
         let postgres = &databases.postgres;
         let mut settings = Self {
             bin_dir,
+            program: "kld",
             environment: vec![
                 ("KL_DATABASE_URL", postgres.url(LOGIN_ROLE, DATABASE)),
                 ("KL_MIGRATE_DATABASE_URL", postgres.superuser_url(DATABASE)),
@@ -71,7 +74,20 @@ impl Settings {
     }
 
     fn command(&self) -> std::process::Command {
-        self.command_of("kld")
+        self.command_of(self.program)
+    }
+
+    /// The same with another program for the replicas.
+    pub(crate) fn running(mut self, program: &'static str) -> Self {
+        self.program = program;
+        self
+    }
+
+    /// The same with one setting more, or another value of it.
+    pub(crate) fn with(mut self, key: &'static str, value: String) -> Self {
+        self.environment.retain(|(known, _)| *known != key);
+        self.environment.push((key, value));
+        self
     }
 
     /// One of our programs, in the environment that all of them share.
@@ -130,6 +146,10 @@ impl Address {
     pub(crate) fn url(self) -> String {
         format!("http://127.0.0.1:{}", self.port)
     }
+
+    pub(crate) fn metrics_url(self) -> String {
+        format!("http://127.0.0.1:{}", self.metrics_port)
+    }
 }
 
 pub(crate) fn take_addresses(ports: &mut Ports, replicas: NonZeroU8) -> Result<Vec<Address>> {
@@ -158,6 +178,16 @@ impl Replica {
         settings: &Settings,
         scratch: &Scratch,
     ) -> Result<Self> {
+        Self::start_in(number, address, settings, scratch.path()).await
+    }
+
+    /// The same with its log in a directory.
+    pub(crate) async fn start_in(
+        number: u8,
+        address: Address,
+        settings: &Settings,
+        logs: &Path,
+    ) -> Result<Self> {
         let mut serve = settings.command();
         serve
             .arg("serve")
@@ -167,7 +197,7 @@ impl Replica {
                 format!("127.0.0.1:{}", address.metrics_port),
             );
         let name = format!("kld-{number}");
-        let process = Process::spawn(&name, serve, STOP_WITH, scratch.path())?;
+        let process = Process::spawn(&name, serve, STOP_WITH, logs)?;
         let mut replica = Self {
             process,
             address,
@@ -187,6 +217,10 @@ impl Replica {
         &self.process
     }
 
+    pub(crate) fn process_mut(&mut self) -> &mut Process {
+        &mut self.process
+    }
+
     pub(crate) fn port(&self) -> u16 {
         self.address.port
     }
@@ -196,7 +230,7 @@ impl Replica {
     }
 
     pub(crate) fn metrics_url(&self) -> String {
-        format!("http://127.0.0.1:{}/metrics", self.address.metrics_port)
+        format!("{}/metrics", self.address.metrics_url())
     }
 }
 

@@ -27,6 +27,8 @@ const READY_WITHIN: Duration = Duration::from_secs(30);
 pub(crate) enum Durability {
     /// Nothing is flushed: three to ten times faster for many small databases. For tests.
     FsyncOff,
+    /// A commit survives the death of every process, and not that of the machine.
+    Process,
     /// Postgres's defaults. For figures that mean something.
     Durable,
 }
@@ -47,6 +49,8 @@ pub(crate) struct Postgres {
     process: Process,
     bin: PathBuf,
     port: u16,
+    data: PathBuf,
+    logs: PathBuf,
     user: Option<&'static str>,
     durability: Durability,
 }
@@ -72,11 +76,12 @@ impl Postgres {
             .current_dir("/");
         foreground::output(initdb.into()).await?;
 
-        let process = serve(&bin, user, port, durability, &data, scratch)?;
         let mut postgres = Self {
-            process,
+            process: serve(&bin, user, port, durability, &data, scratch.path())?,
             bin,
             port,
+            data,
+            logs: scratch.path().to_owned(),
             user,
             durability,
         };
@@ -122,9 +127,28 @@ impl Postgres {
             self.port,
             self.durability,
             data,
-            scratch,
+            scratch.path(),
         )?;
         self.wait_until_ready().await
+    }
+
+    /// Ends it by an immediate shutdown, waits, and starts it again over the same data.
+    pub(crate) async fn restart(&mut self, down: Duration) -> Result<()> {
+        self.process.end_now().await;
+        tokio::time::sleep(down).await;
+        self.process = serve(
+            &self.bin,
+            self.user,
+            self.port,
+            self.durability,
+            &self.data,
+            &self.logs,
+        )?;
+        self.wait_until_ready().await
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.port
     }
 
     pub(crate) fn process(&self) -> &Process {
@@ -177,14 +201,14 @@ fn serve(
     port: u16,
     durability: Durability,
     data: &Path,
-    scratch: &Scratch,
+    logs: &Path,
 ) -> Result<Process> {
     let mut server = supervised(&bin.join("postgres"), user, StopWith::Quit);
     server.arg("-D").arg(data).current_dir("/");
     for setting in settings(port, durability) {
         server.args(["-c", &setting]);
     }
-    Process::spawn("postgres", server, StopWith::Quit, scratch.path())
+    Process::spawn("postgres", server, StopWith::Quit, logs)
 }
 
 /// The user that Postgres runs as; when it is not ours, `data` is handed to it.
@@ -214,11 +238,13 @@ fn settings(port: u16, durability: Durability) -> Vec<String> {
         "shared_buffers=256MB".to_owned(),
         "max_connections=200".to_owned(),
     ];
-    if durability == Durability::FsyncOff {
-        for name in ["fsync", "synchronous_commit", "full_page_writes"] {
-            settings.push(format!("{name}=off"));
-        }
-    }
+    let off: &[&str] = match durability {
+        Durability::FsyncOff => &["fsync", "synchronous_commit", "full_page_writes"],
+        // A commit still waits until the operating system has it.
+        Durability::Process => &["fsync", "full_page_writes"],
+        Durability::Durable => &[],
+    };
+    settings.extend(off.iter().map(|name| format!("{name}=off")));
     settings
 }
 
@@ -230,6 +256,12 @@ mod tests {
     fn only_a_throw_away_cluster_skips_flushing() {
         let fast = settings(5432, Durability::FsyncOff);
         assert!(fast.contains(&"fsync=off".to_owned()));
+        let process = settings(5432, Durability::Process);
+        assert!(
+            process
+                .iter()
+                .all(|setting| !setting.starts_with("synchronous_commit"))
+        );
         let durable = settings(5432, Durability::Durable);
         assert!(durable.iter().all(|setting| !setting.ends_with("=off")));
         assert!(durable.contains(&"port=5432".to_owned()));
