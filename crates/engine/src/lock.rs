@@ -84,12 +84,16 @@ impl Engine {
     ) -> Result<Holder, EngineError> {
         let mut tx = self.begin(caller).await?;
         let state = store::find_or_create_state(&mut tx, caller.environment(), name).await?;
+        let ledger_gen = store::ledger_gen(&mut tx, state.id).await?;
         tx.commit().await?;
         let (entry, request) = self.enter_with_lock(caller, &state, info).await?;
         // Whom the index takes for a holder may have let go just now; who waits in front is the index's to know.
         let ahead = match &entry {
             Entry::Open(_) => None,
-            Entry::Wait(place) => Some(place.ahead),
+            Entry::Wait(place) => {
+                self.catch_up(caller, &state, place, ledger_gen).await;
+                Some(place.ahead)
+            }
         };
         let granted = self
             .reserve_whole_state(caller, name, Lane::Terraform, info, ahead)
@@ -160,6 +164,11 @@ impl Engine {
         let active = store::list_active(&mut tx, state.id).await?;
         if let Some(held) = active.iter().find(|held| excludes(held)) {
             return Err(EngineError::Locked(Box::new(holder(held))));
+        }
+        if let Some(ahead) = ahead.filter(|ahead| *ahead > 0) {
+            // What was overdue has made way, for those in front.
+            tx.commit().await?;
+            return Err(EngineError::Queued { ahead });
         }
         locking::point!(ReserveAfterCheck);
         let state = store::lock_state(&mut tx, state.id).await?;
@@ -448,10 +457,21 @@ pub(crate) async fn end_those_due(
     held: Vec<Reservation>,
 ) -> Result<(), EngineError> {
     let due: Vec<_> = held.into_iter().filter(|held| held.due).collect();
-    if due.is_empty() || !store::may_expire(tx).await? {
+    if due.is_empty() {
         return Ok(());
     }
-    for held in due {
+    // A renewal may be on its way until its row is locked, so who is due is read again once none can be.
+    for held in &due {
+        store::lock_active(tx, held.id).await?;
+    }
+    let active = store::list_active(tx, state.id).await?;
+    if !store::may_expire(tx).await? {
+        return Ok(());
+    }
+    let still_due = active
+        .into_iter()
+        .filter(|held| held.due && due.iter().any(|known| known.id == held.id));
+    for held in still_due {
         end_held(tx, &held, End::Expired, "its lease ran out").await?;
         audit::record(
             tx,

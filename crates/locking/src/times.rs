@@ -46,6 +46,8 @@ pub const LONGEST_WAIT: Time = Time::seconds(25);
 pub const REFUSED_POLL: Time = Time::millis(400);
 /// A waiter asks again at the latest after this long, whether it was woken or not.
 pub const SAFETY_NET: Time = Time::seconds(2);
+/// When a waiter first holds the index against the ledger: an index that missed something is soon brought up to it.
+pub const FIRST_LOOK: Time = Time::seconds(1);
 /// How often a waiter looks whether a holder is overdue: nobody else ends one.
 pub const LOOK: Time = Time::seconds(5);
 /// When a waiter begins to doubt the index: it may have missed an end.

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use coordination::{Admission, Ask, Away, Held, Index, Loaded, Place, Queueing, StateKey};
 use graph::claims::{ClaimSet, Nodes};
 use locking::times::SETTLING_LOOK;
+use locking::{Rule, holds};
 use protocol::LockInfo;
 use store::{Lane, State};
 
@@ -114,6 +115,27 @@ impl Engine {
             // Another replica has seen a restore that happened since.
             Ok(Loaded::Newer) | Err(Away) => Err(Away),
         })
+    }
+
+    /// Loads the index of a state whose ledger was further when the index was asked: it has missed something, and would turn
+    /// away and order by what is no more. Best effort.
+    pub(crate) async fn catch_up(
+        &self,
+        caller: &Caller,
+        state: &State,
+        place: &Place,
+        ledger_gen: i64,
+    ) -> bool {
+        if place.known_gen >= ledger_gen || !holds(Rule::EndIndex) {
+            return false;
+        }
+        match self.load_index(caller, state).await {
+            Ok(loaded) => loaded.is_ok(),
+            Err(error) => {
+                tracing::debug!(%error, "the index was not loaded");
+                false
+            }
+        }
     }
 
     /// Asks the index for plain Terraform's lock. The ledger is asked in any case: it knows whether this is a repetition.

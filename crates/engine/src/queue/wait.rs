@@ -2,7 +2,7 @@
 
 use coordination::{Place, Queueing, Ticket};
 use graph::claims::ClaimSet;
-use locking::times::{DOUBT, LOOK, SAFETY_NET, SETTLING_LOOK};
+use locking::times::{DOUBT, FIRST_LOOK, LOOK, SAFETY_NET, SETTLING_LOOK};
 use locking::{Rule, holds};
 use protocol::states::WaitingClient;
 use store::{Lane, State};
@@ -11,8 +11,16 @@ use tokio::time::Instant;
 use super::admission::about;
 use super::{Entry, Pass, Request, state_key};
 use crate::error::Busy;
-use crate::reservations::in_the_way;
+use crate::reservations::{clear_way, in_the_way};
 use crate::{Caller, Engine, EngineError};
+
+/// What the ledger says to a waiter.
+struct Seen {
+    conflicts: Vec<crate::Conflict>,
+    /// Whether one of them is overdue.
+    any_due: bool,
+    ledger_gen: i64,
+}
 
 /// A native request that waits.
 pub(crate) struct Waiting<'a> {
@@ -55,7 +63,7 @@ impl Engine {
         // Before the first look, so that no end falls between the look and the wait.
         let mut wake = self.queue.wakes.listen(&key);
         let began = Instant::now();
-        let (mut looked, mut doubted) = (began, false);
+        let (mut looked, mut doubted) = (None, false);
         loop {
             let place = match self.enter(caller, &request).await? {
                 Entry::Open(pass) => {
@@ -75,12 +83,28 @@ impl Engine {
                 let _ = self.load_index(caller, waiting.state).await?;
                 continue;
             }
-            if now >= waiting.until || now - looked >= LOOK.duration() {
-                looked = now;
-                let (conflicts, any_due) = self.look(caller, waiting).await?;
-                // What is overdue only the ledger can end, on the way; and what the index has not heard of yet is free.
+            let next_look = looked.map_or(began + FIRST_LOOK.duration(), |looked| {
+                looked + LOOK.duration()
+            });
+            if now >= waiting.until || now >= next_look {
+                looked = Some(now);
+                let Seen {
+                    conflicts,
+                    any_due,
+                    ledger_gen,
+                } = self.look(caller, waiting).await?;
+                // What is overdue only the ledger can end. Whose turn it is then, the index says: who goes around it because
+                // of that would overtake those in front, and lose its own place where others are still in the way.
+                let has_ended = any_due && self.end_overdue(caller, waiting).await?;
+                let state = waiting.state;
+                let has_caught_up = self.catch_up(caller, state, &place, ledger_gen).await;
+                // An index that says nonsense may do so for ever.
+                if has_ended || (has_caught_up && now < waiting.until) {
+                    continue;
+                }
+                // What the index has not heard of yet is free.
                 let is_free = conflicts.is_empty() && place.ahead == 0;
-                if any_due || (is_free && holds(Rule::EndIndex)) {
+                if is_free && holds(Rule::EndIndex) {
                     place_kept.disarm();
                     return Ok((Pass::around(), request));
                 }
@@ -98,15 +122,31 @@ impl Engine {
         }
     }
 
-    async fn look(
+    async fn look(&self, caller: &Caller, waiting: &Waiting<'_>) -> Result<Seen, EngineError> {
+        let mut tx = self.begin_read(caller).await?;
+        let ledger_gen = store::ledger_gen(&mut tx, waiting.state.id).await?;
+        let (conflicts, any_due) = in_the_way(&mut tx, waiting.state, waiting.claims).await?;
+        tx.commit().await?;
+        Ok(Seen {
+            conflicts,
+            any_due,
+            ledger_gen,
+        })
+    }
+
+    /// Ends what is overdue in the way of a waiter; whether there was anything that may end now.
+    async fn end_overdue(
         &self,
         caller: &Caller,
         waiting: &Waiting<'_>,
-    ) -> Result<(Vec<crate::Conflict>, bool), EngineError> {
-        let mut tx = self.begin_read(caller).await?;
-        let seen = in_the_way(&mut tx, waiting.state, waiting.claims).await?;
+    ) -> Result<bool, EngineError> {
+        let mut tx = self.begin(caller).await?;
+        store::lock_ledger(&mut tx, waiting.state.id).await?;
+        let before = store::ledger_gen(&mut tx, waiting.state.id).await?;
+        clear_way(&mut tx, caller, waiting.state, waiting.claims, None).await?;
+        let after = store::ledger_gen(&mut tx, waiting.state.id).await?;
         tx.commit().await?;
-        Ok(seen)
+        Ok(after > before)
     }
 
     fn busy(

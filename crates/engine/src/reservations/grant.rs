@@ -87,7 +87,7 @@ pub(crate) async fn insert(
 }
 
 /// Ends what stands in the way and is due; answers what still does. The caller holds the ledger.
-pub(super) async fn clear_way(
+pub(crate) async fn clear_way(
     tx: &mut WorkspaceTx,
     caller: &Caller,
     state: &State,

@@ -7,7 +7,7 @@ use super::stage::{Native, alone, refused, set_value, value_of, with_state};
 use crate::lane::stage::Stage;
 
 /// Makes every lease so old that the lock delay has passed, too.
-async fn let_leases_run_out(stage: &Stage) {
+pub(super) async fn let_leases_run_out(stage: &Stage) {
     stage
         .tamper("UPDATE reservations SET expires_at = clock_timestamp() - interval '1 hour' WHERE status = 'active'")
         .await;
@@ -78,6 +78,27 @@ async fn renewals_at_once_are_answered_each_for_itself() {
         let told = runs[number].run.reservation.as_ref().unwrap().expires_at;
         assert!(due > told, "{due} is not after {told}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_renewal_that_is_on_its_way_is_waited_for() {
+    let stage = Stage::start().await;
+    let (ann, bob) = (stage.writer().await, stage.writer().await);
+    with_state(&ann, "prod", &["a"]).await;
+    let run = ann.apply("prod", alone(&["a"])).await;
+    let_leases_run_out(&stage).await;
+    // What an upload does to the lease, between its statement and its commit.
+    let mut renewal = stage.app.database.owner().begin().await.unwrap();
+    sqlx::query("UPDATE reservations SET expires_at = clock_timestamp() + interval '1 minute' WHERE status = 'active'")
+        .execute(&mut *renewal)
+        .await
+        .unwrap();
+    let (asked, ()) = tokio::join!(bob.ask("prod", "apply", alone(&["a"])), async {
+        tokio::time::sleep(std::time::Duration::from_millis(600)).await;
+        renewal.commit().await.unwrap();
+    });
+    asked.refused(Code::ReservationConflict);
+    run.renew().await.ok();
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -100,6 +100,77 @@ async fn whoever_asked_first_is_served_first_and_told_who_is_in_front() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_is_overdue_is_ended_and_nobody_goes_ahead_of_his_turn_for_it() {
+    let stage = Stage::start().await;
+    let (ann, bob, eve) = (
+        stage.writer().await,
+        stage.writer().await,
+        stage.writer().await,
+    );
+    with_state(&ann, "prod", &["a", "b"]).await;
+    let gone = ann.apply("prod", alone(&["a"])).await;
+    let held = ann.apply("prod", alone(&["b"])).await;
+    // Bob waits for both; Eve, behind him, for the one that is overdue.
+    let bobs = refused(
+        bob.ask_with("prod", waiting("bob", alone(&["a", "b"]), 1))
+            .await,
+        Code::ReservationConflict,
+    );
+    super::leases::let_leases_run_out(&stage).await;
+    held.renew().await.ok();
+    let eves = refused(
+        eve.ask_with("prod", waiting("eve", alone(&["a"]), 1)).await,
+        Code::ReservationConflict,
+    );
+    assert_eq!(
+        (
+            eves["ahead"].as_u64(),
+            eves["conflicts"].as_array().unwrap().len()
+        ),
+        (Some(1), 0)
+    );
+    refused(gone.renew().await, Code::LeaseLost);
+    held.finish("succeeded").await.ok();
+    let mut again = waiting("bob", alone(&["a", "b"]), LONG);
+    again["ticket"] = bobs["ticket"].clone();
+    Native::of(&bob, bob.ask_with("prod", again).await)
+        .finish("succeeded")
+        .await
+        .ok();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_index_that_missed_an_end_is_brought_up_to_date() {
+    let stage = Stage::start().await;
+    let (ann, bob) = (stage.writer().await, stage.writer().await);
+    with_state(&ann, "prod", &["a"]).await;
+    let held = ann.apply("prod", alone(&["a"])).await;
+    // As if the word of its end had been lost on the way to the index.
+    stage
+        .tamper("UPDATE reservations SET status = 'released', ended_gen = granted_gen + 1, ended_at = clock_timestamp()")
+        .await;
+    stage.tamper("UPDATE lock_heads SET gen = gen + 1").await;
+    stage.tamper("DELETE FROM reservation_nodes").await;
+    drop(held);
+    let begun = Instant::now();
+    let granted = bob
+        .ask_with("prod", waiting("bob", alone(&["a"]), LONG))
+        .await;
+    Native::of(&bob, granted).finish("succeeded").await.ok();
+    assert!(
+        begun.elapsed() < Duration::from_secs(4),
+        "a waiter looks after a second"
+    );
+    // The next one meets an index that knows.
+    let begun = Instant::now();
+    let granted = bob
+        .ask_with("prod", waiting("again", alone(&["a"]), LONG))
+        .await;
+    Native::of(&bob, granted);
+    assert!(begun.elapsed() < Duration::from_secs(1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn who_asks_once_and_goes_away_holds_nobody_up() {
     let stage = Stage::start().await;
     let (ann, bob) = (stage.writer().await, stage.writer().await);
