@@ -59,6 +59,12 @@ pub(crate) fn check_header(header: [u8; HEADER]) -> Result<(), Fault> {
     Ok(())
 }
 
+/// Bytes of the window that a header asks for, see [`check_header`].
+pub(crate) fn window_bytes(header: [u8; HEADER]) -> u64 {
+    let base = 1_u64 << (u32::from(header[5] >> 3) + 10);
+    base + base / 8 * u64::from(header[5] & 7)
+}
+
 /// The file, hashed as it is consumed.
 pub(crate) struct Source<R> {
     inner: BufReader<R>,

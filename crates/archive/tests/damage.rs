@@ -105,6 +105,19 @@ fn other_compression_is_told_apart() {
     let sound = compress(&stream);
     let unsealed = &sound[..sound.len() - 48];
     assert_eq!(refusal(unsealed), Some(Rule::Cut));
+    // A first block of a kind that there is not, and a wrong checksum of the content, both sealed.
+    let mut reserved = unsealed.to_vec();
+    reserved[6] |= 0b110;
+    assert_eq!(
+        refusal(&support::pack::seal(reserved)),
+        Some(Rule::ZstdDamaged)
+    );
+    let mut checksum = unsealed.to_vec();
+    *checksum.last_mut().unwrap() ^= 1;
+    assert_eq!(
+        refusal(&support::pack::seal(checksum)),
+        Some(Rule::ZstdDamaged)
+    );
     assert_eq!(
         refusal(&[unsealed, &[1; 48]].concat()),
         Some(Rule::SealMismatch)

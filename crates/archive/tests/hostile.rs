@@ -4,6 +4,7 @@
 
 mod support;
 
+use std::io::Write as _;
 use std::path::Path;
 
 use archive::{ArchiveError, Policy, Rule, verify};
@@ -245,6 +246,62 @@ fn a_bomb_stops_at_the_limit() {
         refusal_within(&compress(&stream), honest),
         Some(Rule::OverLimit)
     );
+}
+
+/// Ten gigabytes that are honestly declared, entry by entry within the limit of one: a megabyte of file.
+#[test]
+fn a_bomb_of_ten_gigabytes_stops_at_the_limit() {
+    const ENTRY: usize = 512 << 20;
+    let mut unpacked = Unpacked::of(&sample().export());
+    let names: Vec<String> = (0..20).map(|index| format!("ext/{index}")).collect();
+    unpacked.edit("archive.json", |info| {
+        info["minor"] = 1.into();
+        info["max_bytes"] = (11_u64 << 30).into();
+        info["entries"] = (9 + names.len()).into();
+        info["ext"] = names.clone().into();
+    });
+    let at = unpacked.position("manifest.json");
+    let entry = |(name, content): &support::pack::Entry| tar_entry(name, b'0', content);
+    let mut encoder = zstd::stream::write::Encoder::new(Vec::new(), 1).unwrap();
+    encoder.include_checksum(true).unwrap();
+    encoder.include_contentsize(false).unwrap();
+    for entry in unpacked.entries[..at].iter().map(entry) {
+        encoder.write_all(&entry).unwrap();
+        encoder.flush().unwrap();
+    }
+    let zeros = vec![0; 16 << 20];
+    for name in &names {
+        let mut header = tar_entry(name, b'0', b"");
+        header[124..135].copy_from_slice(format!("{ENTRY:011o}").as_bytes());
+        fix_checksum(&mut header);
+        encoder.write_all(&header).unwrap();
+        for _ in 0..ENTRY / zeros.len() {
+            encoder.write_all(&zeros).unwrap();
+        }
+    }
+    for entry in unpacked.entries[at..].iter().map(entry) {
+        encoder.write_all(&entry).unwrap();
+    }
+    let archive = support::pack::seal(encoder.finish().unwrap());
+    assert!(archive.len() < 4 << 20, "{} bytes", archive.len());
+    assert_eq!(refusal(&archive), Some(Rule::OverLimit));
+}
+
+#[test]
+fn a_reader_may_take_fewer_versions_than_the_format() {
+    let archive = sample().export();
+    let trusted = trusted();
+    let within = |versions| {
+        let policy = Policy {
+            versions,
+            ..Policy::trusting(&trusted, LIMIT)
+        };
+        verify(&archive[..], &policy)
+            .err()
+            .and_then(|error| error.rule())
+    };
+    assert_eq!(within(3), None);
+    assert_eq!(within(2), Some(Rule::TooManyVersions));
 }
 
 #[test]

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use support::TestHistory;
+use support::pack::Unpacked;
 use support::states::{Pieces, changed_in_every_way, corpus, small};
 
 /// Runs a program, or says what to install.
@@ -30,9 +31,13 @@ fn reader() -> PathBuf {
 }
 
 fn extracts_every_version(history: &TestHistory) {
+    extracts_from(&history.export(), history);
+}
+
+fn extracts_from(bytes: &[u8], history: &TestHistory) {
     let directory = tempfile::tempdir().unwrap();
     let archive = directory.path().join("state.klstate");
-    std::fs::write(&archive, history.export()).unwrap();
+    std::fs::write(&archive, bytes).unwrap();
     run("zstd", &[Path::new("--version")]);
     let out = directory.path().join("out");
     run("python3", &[&reader(), &archive, &out]);
@@ -74,6 +79,33 @@ fn the_reference_reader_follows_a_long_chain_of_deltas() {
         pieces.render()
     });
     extracts_every_version(&TestHistory::of(documents));
+}
+
+/// What a later minor or a service with runs may bring is stepped over.
+#[test]
+fn the_reference_reader_steps_over_what_it_does_not_need() {
+    let history = TestHistory::of((1..=4).map(|serial| small(serial, 2)))
+        .tag("first", 1)
+        .run("run_1", &[2, 3]);
+    let mut unpacked = Unpacked::of(&history.export());
+    unpacked.edit("archive.json", |info| {
+        info["minor"] = 1.into();
+        info["ext"] = serde_json::json!(["ext/graph.bin", "ext/labels.json"]);
+        info["entries"] = (info["entries"].as_u64().unwrap() + 2).into();
+        info["colour"] = "blue".into();
+    });
+    unpacked.edit("manifest.json", |manifest| {
+        manifest["minor"] = 1.into();
+        manifest["counts"]["ext"] = 2.into();
+    });
+    unpacked.insert_before("manifest.json", "ext/graph.bin", &[0xff; 3000]);
+    unpacked.insert_before("manifest.json", "ext/labels.json", b"{}");
+    let archive = unpacked.pack_signed();
+    let trusted = support::trusted();
+    let policy = archive::Policy::trusting(&trusted, 1 << 30);
+    let verified = archive::verify(&archive[..], &policy).unwrap();
+    assert_eq!((verified.counts.ext, verified.runs.len()), (2, 1));
+    extracts_from(&archive, &history);
 }
 
 #[test]

@@ -22,6 +22,7 @@ type Frame<R> = Decoder<'static, Chain<Cursor<[u8; seal::HEADER]>, Source<R>>>;
 /// The entries of an archive.
 pub(crate) struct Entries<R: Read> {
     frame: Frame<R>,
+    window_bytes: u64,
     /// Bytes of the tar stream read, and how many there may be.
     read: u64,
     limit: Limit,
@@ -64,6 +65,7 @@ impl<R: Read> Entries<R> {
             .map_err(ArchiveError::Read)?;
         Ok(Self {
             frame: frame.single_frame(),
+            window_bytes: seal::window_bytes(header),
             read: 0,
             limit: Limit {
                 bytes: total_bytes,
@@ -84,6 +86,11 @@ impl<R: Read> Entries<R> {
                 rule: Rule::OverDeclared,
             };
         }
+    }
+
+    /// Bytes that the decoder holds to look back into.
+    pub(crate) fn window_bytes(&self) -> u64 {
+        self.window_bytes
     }
 
     /// Bytes of the tar stream read so far.

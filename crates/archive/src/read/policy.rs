@@ -1,5 +1,6 @@
 //! What a reader allows.
 
+use crate::format::MAX_VERSIONS;
 use crate::sign::{OriginRule, PublicKey};
 
 /// Memory a reader may use when nothing else is said.
@@ -10,6 +11,8 @@ pub const DEFAULT_MEMORY_BYTES: u64 = 512 << 20;
 pub struct Policy<'a> {
     /// Most bytes the archive may unpack to; what it declares itself binds as well.
     pub total_bytes: u64,
+    /// Most versions; never more than the format allows.
+    pub versions: u64,
     /// Memory for the window of zstd, the current document and its rows. A document needs its size
     /// and a few hundred bytes a row; a history that changes all of it between two key frames
     /// needs it twice.
@@ -26,6 +29,7 @@ impl<'a> Policy<'a> {
     pub fn trusting(trusted: &'a [PublicKey], total_bytes: u64) -> Self {
         Self {
             total_bytes,
+            versions: MAX_VERSIONS,
             memory_bytes: DEFAULT_MEMORY_BYTES,
             origin: OriginRule::Trusted,
             trusted,

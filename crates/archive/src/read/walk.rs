@@ -13,8 +13,8 @@ use crate::json::{self, most_rows};
 use crate::records::{ArchiveInfo, Frame, FrameRecord, ManifestEntry, VersionMeta};
 use crate::refusal::{ArchiveError, Fault, Rule};
 
-/// What the decoder holds: its window, and buffers.
-const DECODER_MEMORY: u64 = 136 << 20;
+/// What the decoder holds beside its window.
+const DECODER_MEMORY: u64 = 8 << 20;
 
 /// A delta is held as its texts, as the document made of them, and as the rows that come of it.
 const DELTA_TEXTS: u64 = 3;
@@ -71,6 +71,14 @@ impl<'p, R: Read> Walk<'p, R> {
         let size = expect(&mut entries, &EntryName::Archive)?;
         let bytes = read_record(&mut entries, &EntryName::Archive, size, MAX_RECORD_BYTES)?;
         let info = read_info(&bytes).map_err(|fault| fault.at(EntryName::Archive))?;
+        if info.versions.count > policy.versions {
+            let detail = format!(
+                "the archive holds {} versions; the limit is {}",
+                info.versions.count, policy.versions
+            );
+            let fault = Fault::new(Rule::TooManyVersions, detail);
+            return Err(fault.at(EntryName::Archive));
+        }
         entries.declare(info.max_bytes);
         Ok(Self {
             entries,
@@ -230,6 +238,7 @@ impl<'p, R: Read> Walk<'p, R> {
     fn room_for(&self, more: u64) -> Result<u64, Fault> {
         let limit = self.policy.memory_bytes;
         let needed = DECODER_MEMORY
+            .saturating_add(self.entries.window_bytes())
             .saturating_add(self.record_bytes.saturating_mul(RECORD_COST))
             .saturating_add(self.history.memory())
             .saturating_add(more);

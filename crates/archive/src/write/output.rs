@@ -9,7 +9,7 @@ use zstd::stream::write::Encoder;
 use zstd::zstd_safe::CParameter;
 
 use super::error::WriteError;
-use crate::format::{EntryName, MAX_WINDOW_LOG};
+use crate::format::{EntryName, WINDOW_LOG};
 use crate::records::ManifestEntry;
 use crate::seal::Sealing;
 use crate::tar;
@@ -38,7 +38,7 @@ struct Open {
 impl<W: Write> Output<W> {
     pub(crate) fn new(sink: W, max_bytes: u64) -> io::Result<Self> {
         let mut encoder = Encoder::new(Sealing::new(sink), LEVEL)?;
-        encoder.set_parameter(CParameter::WindowLog(MAX_WINDOW_LOG))?;
+        encoder.set_parameter(CParameter::WindowLog(WINDOW_LOG))?;
         encoder.long_distance_matching(true)?;
         encoder.include_checksum(true)?;
         encoder.include_contentsize(false)?;
