@@ -2,6 +2,8 @@
 //!
 //! The yardstick is what anybody could do by hand: all documents in one tar through zstd with a long window, and back
 //! through decompression and SHA-256. It is measured in process, by the same library, on files that are in memory.
+//!
+//! `KL_BENCH_LARGE=1` adds the memory of a worker at 100 MB and at 5 GB of documents, which takes many minutes.
 
 use std::fs::File;
 use std::io::{BufWriter, Read as _, Write as _};
@@ -18,7 +20,7 @@ use sha2::{Digest as _, Sha256};
 use super::Bench;
 use super::client::Client;
 use super::documents::{Change, Posted, changed};
-use super::memory::peak_bytes;
+use super::memory::{forget_peak, peak_bytes};
 use super::report::{Report, Target};
 use crate::stack::Stack;
 
@@ -94,6 +96,51 @@ pub(super) async fn measure(bench: &Bench, report: &Report) -> Result<()> {
             last / MEBIBYTE
         ),
     );
+    drop(stack);
+    if std::env::var_os("KL_BENCH_LARGE").is_some() {
+        memory_of_histories(bench, report).await?;
+    }
+    Ok(())
+}
+
+/// The peak of a worker at 100 MB and at 5 GB of documents, out and in: 2 and 100 versions of 50 MB.
+async fn memory_of_histories(bench: &Bench, report: &Report) -> Result<()> {
+    let stack = bench.stack().await?;
+    let admin = Admin::new(&stack);
+    let mut history = History::begin(&stack, bench, "large", 100).await?;
+    let mut peaks = Vec::new();
+    for (versions, copy) in [(2, "copy-of-2"), (VERSIONS, "copy-of-all")] {
+        history.write(versions - history.versions, None).await?;
+        forget_peak(stack.worker_pid())?;
+        let (_, job) = admin.export("large").await?;
+        let written = peak_bytes(stack.worker_pid())?;
+        forget_peak(stack.worker_pid())?;
+        admin.import(&job, copy).await?;
+        let read = peak_bytes(stack.worker_pid())?;
+        peaks.push((history.bytes, written, read));
+    }
+    let [(few, written, read), (many, written_all, read_all)] = peaks[..] else {
+        return Ok(());
+    };
+    for (way, small, large) in [("export", written, written_all), ("import", read, read_all)] {
+        let made_from = format!(
+            "{} MiB at {few} bytes of documents, {} MiB at {many} bytes",
+            small / MEBIBYTE,
+            large / MEBIBYTE
+        );
+        report.ratio(
+            &format!("archive_worker_{way}_memory_5gb"),
+            (large / MEBIBYTE) as f64,
+            Target::AtMost(256.0),
+            &made_from,
+        );
+        report.ratio(
+            &format!("archive_worker_{way}_memory_growth"),
+            large as f64 / small as f64,
+            Target::AtMost(1.1),
+            &made_from,
+        );
+    }
     Ok(())
 }
 

@@ -41,3 +41,9 @@ pub(super) fn peak_bytes(pid: u32) -> Result<u64> {
     let kilobytes: u64 = kilobytes.context("no VmHWM in /proc")?.trim().parse()?;
     Ok(kilobytes * 1024)
 }
+
+/// Makes the process's peak begin anew at its resident size of now.
+pub(super) fn forget_peak(pid: u32) -> Result<()> {
+    std::fs::write(format!("/proc/{pid}/clear_refs"), "5")
+        .with_context(|| format!("cannot reset the peak of process {pid}"))
+}
