@@ -82,8 +82,10 @@ pub enum Action {
     ImportForeignArchive,
     /// See exports and imports, and how far they are.
     ReadJobs,
-    /// End an export or an import.
+    /// End an export or an import: one's own, or with [`Action::ManageJobs`] another's.
     CancelJob,
+    /// End another's export or import, or go on with another's upload.
+    ManageJobs,
     /// Delete a state.
     DeleteState,
     /// See deleted states and bring them back.
@@ -140,6 +142,7 @@ impl Action {
         Self::ImportForeignArchive,
         Self::ReadJobs,
         Self::CancelJob,
+        Self::ManageJobs,
         Self::DeleteState,
         Self::UndeleteState,
         Self::BeginRun,
@@ -204,9 +207,11 @@ impl Action {
             | Self::DeleteState
             | Self::UndeleteState
             | Self::AbortRun => WRITERS,
-            Self::BreakLock | Self::ChangeAdminLock | Self::RollBackState | Self::ExportState => {
-                MAINTAINERS
-            }
+            Self::BreakLock
+            | Self::ChangeAdminLock
+            | Self::RollBackState
+            | Self::ExportState
+            | Self::ManageJobs => MAINTAINERS,
             Self::ImportForeignArchive => ADMINS,
         }
     }

@@ -198,12 +198,15 @@ impl Blobs {
         }
     }
 
-    /// Deletes everything below a prefix.
+    /// Deletes everything below a prefix, and in a folder what was left half-received there.
     ///
     /// # Errors
     /// Those of the store.
     pub async fn delete_below(&self, prefix: &str) -> Result<u64, BlobError> {
         use futures::TryStreamExt as _;
+        if let Self::Local(folder) = self {
+            folder.remove_parts_below(prefix).await?;
+        }
         let found: Vec<Stored> = self.list(prefix).try_collect().await?;
         for object in &found {
             self.delete(&object.key).await?;
@@ -211,8 +214,8 @@ impl Blobs {
         Ok(found.len() as u64)
     }
 
-    /// An address from which this object, and nothing else, may be downloaded for [`DOWNLOAD_LIFE`], as a file of this
-    /// name. `now` is in seconds since 1970.
+    /// An address from which this object, and nothing else, may be downloaded for so long, as a file of this name. `now`
+    /// is in seconds since 1970.
     ///
     /// # Errors
     /// When it cannot be signed.
@@ -221,14 +224,16 @@ impl Blobs {
         key: &ObjectKey,
         file_name: &str,
         now: u64,
+        life: Duration,
     ) -> Result<SignedRequest, BlobError> {
+        let expires_at = now + life.as_secs();
         match self {
-            Self::Local(folder) => Ok(folder.signing().get(key, file_name, now)),
-            Self::S3(bucket) => bucket.sign_get(key, file_name, now).await,
+            Self::Local(folder) => Ok(folder.signing().get(key, file_name, expires_at)),
+            Self::S3(bucket) => bucket.sign_get(key, file_name, expires_at, life).await,
         }
     }
 
-    /// An address to which exactly these bytes may be put, as this object, for [`UPLOAD_LIFE`].
+    /// An address to which exactly these bytes may be put, as this object, for so long.
     ///
     /// # Errors
     /// When it cannot be signed.
@@ -237,10 +242,12 @@ impl Blobs {
         key: &ObjectKey,
         terms: &PutTerms,
         now: u64,
+        life: Duration,
     ) -> Result<SignedRequest, BlobError> {
+        let expires_at = now + life.as_secs();
         match self {
-            Self::Local(folder) => Ok(folder.signing().put(key, terms, now)),
-            Self::S3(bucket) => bucket.sign_put(key, terms, now).await,
+            Self::Local(folder) => Ok(folder.signing().put(key, terms, expires_at)),
+            Self::S3(bucket) => bucket.sign_put(key, terms, expires_at, life).await,
         }
     }
 }

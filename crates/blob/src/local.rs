@@ -1,7 +1,7 @@
 //! Objects in a folder of this machine, for deployments without an object store.
 //!
-//! A key is a path below `objects/`; what is being written is below `parts/`, and gets its key by a rename. What is at rest
-//! here is plain: the disk's own encryption is the operator's, as a bucket's is. Files are their owner's only.
+//! A key is a path below `objects/`; what is being written is in `parts/`, under a name that tells its key, and gets the key
+//! by a rename. What is at rest here is plain: the disk's own encryption is the operator's, as a bucket's is. Files are their owner's only.
 
 use std::io::{self, SeekFrom};
 use std::path::{Path, PathBuf};
@@ -61,7 +61,11 @@ impl LocalFolder {
     }
 
     pub(crate) async fn upload(&self, key: &ObjectKey) -> Result<LocalUpload, BlobError> {
-        let trace = format!("{:032x}", rand::random::<u128>());
+        let trace = format!(
+            "{}.{:032x}",
+            part_name(key.as_str()),
+            rand::random::<u128>()
+        );
         let part = self.root.join("parts").join(&trace);
         let file = private_file(&part).await?;
         Ok(LocalUpload {
@@ -73,8 +77,8 @@ impl LocalFolder {
     }
 
     pub(crate) async fn abort(&self, trace: &str) -> Result<(), BlobError> {
-        let known = trace.len() == 32 && trace.bytes().all(|byte| byte.is_ascii_hexdigit());
-        if known {
+        // A name in `parts/` and no way out of it.
+        if trace.split('.').all(is_segment) {
             remove(&self.root.join("parts").join(trace)).await?;
         }
         Ok(())
@@ -129,6 +133,18 @@ impl LocalFolder {
             && fs::remove_dir(empty).await.is_ok()
         {
             folder = empty.parent();
+        }
+        Ok(())
+    }
+
+    /// Removes what is being written below a prefix, or was when its writer died: whoever is still at it fails.
+    pub(crate) async fn remove_parts_below(&self, prefix: &str) -> Result<(), BlobError> {
+        let start = part_name(prefix);
+        let mut entries = fs::read_dir(self.root.join("parts")).await?;
+        while let Some(entry) = entries.next_entry().await? {
+            if entry.file_name().to_string_lossy().starts_with(&start) {
+                remove(&entry.path()).await?;
+            }
         }
         Ok(())
     }
@@ -201,6 +217,16 @@ where
         return Err(PutRefusal::Checksum);
     }
     Ok(())
+}
+
+/// A key or a prefix as one name; no key has a dot.
+fn part_name(key: &str) -> String {
+    key.replace('/', ".")
+}
+
+fn is_segment(text: &str) -> bool {
+    let plain = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_');
+    !text.is_empty() && text.bytes().all(plain)
 }
 
 /// A file being written.

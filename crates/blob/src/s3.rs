@@ -15,7 +15,7 @@ use object_store::{ClientOptions, ObjectStore as _, ObjectStoreExt as _, RetryCo
 use secrecy::{ExposeSecret as _, SecretString};
 
 use crate::signed::CONTENT_TYPE;
-use crate::{BlobError, DOWNLOAD_LIFE, ObjectKey, PutTerms, SignedRequest, Stored, UPLOAD_LIFE};
+use crate::{BlobError, ObjectKey, PutTerms, SignedRequest, Stored};
 
 /// A bucket, and who reaches it.
 #[derive(Debug, Clone)]
@@ -140,7 +140,8 @@ impl S3 {
         &self,
         key: &ObjectKey,
         file_name: &str,
-        now: u64,
+        expires_at: u64,
+        life: Duration,
     ) -> Result<SignedRequest, BlobError> {
         let options = SignedUrlOptions::new().with_query([
             (
@@ -152,12 +153,12 @@ impl S3 {
         let path = path(key);
         let signed = self
             .store
-            .signed_url_opts(Method::GET, &path, DOWNLOAD_LIFE, &options);
+            .signed_url_opts(Method::GET, &path, life, &options);
         Ok(SignedRequest {
             method: "GET",
             url: signed.await.map_err(failed)?.to_string(),
             headers: [].into(),
-            expires_at: now + DOWNLOAD_LIFE.as_secs(),
+            expires_at,
         })
     }
 
@@ -165,7 +166,8 @@ impl S3 {
         &self,
         key: &ObjectKey,
         terms: &PutTerms,
-        now: u64,
+        expires_at: u64,
+        life: Duration,
     ) -> Result<SignedRequest, BlobError> {
         let checksum = terms.checksum();
         let bound = [
@@ -181,14 +183,14 @@ impl S3 {
         let path = path(key);
         let signed = self
             .store
-            .signed_url_opts(Method::PUT, &path, UPLOAD_LIFE, &options);
+            .signed_url_opts(Method::PUT, &path, life, &options);
         Ok(SignedRequest {
             method: "PUT",
             url: signed.await.map_err(failed)?.to_string(),
             headers: bound
                 .map(|(name, value)| (name.to_owned(), value.to_owned()))
                 .into(),
-            expires_at: now + UPLOAD_LIFE.as_secs(),
+            expires_at,
         })
     }
 }

@@ -9,7 +9,7 @@ use base64::engine::general_purpose::{STANDARD as BASE64, URL_SAFE_NO_PAD};
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::Sha256;
 
-use crate::{DOWNLOAD_LIFE, ObjectKey, UPLOAD_LIFE};
+use crate::ObjectKey;
 
 /// What an upload's address is bound to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,8 +66,7 @@ impl Signing {
         Self(key)
     }
 
-    pub(crate) fn get(&self, key: &ObjectKey, file_name: &str, now: u64) -> SignedRequest {
-        let expires_at = now + DOWNLOAD_LIFE.as_secs();
+    pub(crate) fn get(&self, key: &ObjectKey, file_name: &str, expires_at: u64) -> SignedRequest {
         let signature = self.sign(&get_text(key, file_name, expires_at));
         SignedRequest {
             method: "GET",
@@ -77,8 +76,7 @@ impl Signing {
         }
     }
 
-    pub(crate) fn put(&self, key: &ObjectKey, terms: &PutTerms, now: u64) -> SignedRequest {
-        let expires_at = now + UPLOAD_LIFE.as_secs();
+    pub(crate) fn put(&self, key: &ObjectKey, terms: &PutTerms, expires_at: u64) -> SignedRequest {
         let signature = self.sign(&put_text(key, terms, expires_at));
         let headers = [
             ("content-type", CONTENT_TYPE.to_owned()),

@@ -228,6 +228,34 @@ impl Engine {
         Ok(Bytes::from(bytes))
     }
 
+    /// The same, to be read piece by piece: memory is that of the packed body. What is read has not been held against the
+    /// version's digest.
+    pub(crate) async fn open_kept_of(
+        &self,
+        workspace: &WorkspaceId,
+        tx: &mut WorkspaceTx,
+        state: Uuid,
+        version: &Version,
+    ) -> Result<impl std::io::Read + Send + use<>, EngineError> {
+        let seq = version.seq;
+        let packed = store::find_document(tx, state, seq)
+            .await?
+            .ok_or(EngineError::Damaged {
+                seq,
+                what: "its kept document is gone",
+            })?;
+        let key = self.data_key_of(tx, workspace).await?;
+        let place = SealedPlace {
+            workspace,
+            state,
+            seq,
+            kind: SealedKind::Document,
+        };
+        Ok(tokio::task::block_in_place(|| {
+            key.unpack_reader(&place, packed)
+        })?)
+    }
+
     fn stream(
         &self,
         caller: &Caller,

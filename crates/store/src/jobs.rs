@@ -297,6 +297,22 @@ pub async fn count_recent_exports(tx: &mut WorkspaceTx) -> Result<i64, Error> {
     Ok(count)
 }
 
+/// How many imports of the workspace have not ended.
+pub async fn count_open_imports(tx: &mut WorkspaceTx) -> Result<i64, Error> {
+    let workspace = tx.workspace().clone();
+    let count = sqlx::query_scalar!(
+        r#"
+            SELECT count(*) AS "count!"
+            FROM jobs
+            WHERE workspace_id = $1 AND kind = 'import' AND finished_at IS NULL
+        "#,
+        workspace.as_str(),
+    )
+    .fetch_one(&mut **tx)
+    .await?;
+    Ok(count)
+}
+
 /// An import's archive has arrived: it may be worked on.
 pub async fn mark_uploaded(tx: &mut WorkspaceTx, id: Uuid) -> Result<(), Error> {
     let workspace = tx.workspace().clone();

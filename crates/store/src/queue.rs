@@ -5,6 +5,7 @@
 //! nothing.
 
 use protocol::WorkspaceId;
+use sqlx::Connection as _;
 use sqlx::postgres::PgListener;
 use uuid::Uuid;
 
@@ -51,6 +52,11 @@ pub struct Claimed {
 /// Those of the database.
 pub async fn claim(db: &Db, lease_seconds: i64, at_once: i64) -> Result<Option<Claimed>> {
     let mut connection = db.system().await?;
+    let mut tx = connection.begin().await?;
+    // One at a time: two that look at once would each see room for one job more of the same workspace.
+    sqlx::query!("SELECT pg_advisory_xact_lock(7205931106)")
+        .execute(&mut *tx)
+        .await?;
     let token = Uuid::now_v7();
     let row = sqlx::query!(
         r#"
@@ -85,8 +91,9 @@ pub async fn claim(db: &Db, lease_seconds: i64, at_once: i64) -> Result<Option<C
         lease_seconds,
         at_once,
     )
-    .fetch_optional(&mut *connection)
+    .fetch_optional(&mut *tx)
     .await?;
+    tx.commit().await?;
     row.map(|row| {
         Ok(Claimed {
             workspace: row

@@ -4,9 +4,11 @@
 //! destroys it. The additional data names workspace, state, sequence and kind, so a value copied to
 //! another row does not open there.
 
+use std::io::{Cursor, Read, Write as _};
+
 use aes_gcm::{
-    Aes256Gcm, KeyInit, Nonce,
-    aead::{Aead, Payload},
+    Aes256Gcm, KeyInit, Nonce, Tag,
+    aead::{Aead, AeadInPlace, Payload},
 };
 use protocol::WorkspaceId;
 use uuid::Uuid;
@@ -15,6 +17,7 @@ use uuid::Uuid;
 /// here (docs/architecture.md).
 const ZSTD_LEVEL: i32 = 3;
 const NONCE_BYTES: usize = 12;
+const TAG_BYTES: usize = 16;
 
 /// Why a sealed value could not be opened or made.
 #[derive(Debug, thiserror::Error)]
@@ -59,6 +62,16 @@ impl SealedPlace<'_> {
     }
 }
 
+/// Appends one frame that tells the size of its content.
+fn compress_onto(out: &mut Vec<u8>, plain: &[u8]) -> std::io::Result<()> {
+    let mut encoder = zstd::stream::write::Encoder::new(out, ZSTD_LEVEL)?;
+    encoder.set_pledged_src_size(Some(plain.len() as u64))?;
+    encoder.include_contentsize(true)?;
+    encoder.write_all(plain)?;
+    encoder.finish()?;
+    Ok(())
+}
+
 /// A 256-bit key: of a deployment, or of one workspace.
 #[derive(Clone)]
 pub struct SealingKey(Aes256Gcm);
@@ -76,8 +89,41 @@ impl SealingKey {
 
     /// Compresses and seals. CPU-bound: call it off the runtime for large bodies.
     pub fn pack(&self, place: &SealedPlace<'_>, plain: &[u8]) -> Result<Vec<u8>, SealError> {
-        let compressed = zstd::bulk::compress(plain, ZSTD_LEVEL).map_err(SealError::Compression)?;
-        self.seal(&place.additional_data(), rand::random(), &compressed)
+        // Everything in one buffer: a body that does not compress is as large as the document.
+        let nonce: [u8; NONCE_BYTES] = rand::random();
+        let mut packed = nonce.to_vec();
+        compress_onto(&mut packed, plain).map_err(SealError::Compression)?;
+        let aad = place.additional_data();
+        let tag = self
+            .0
+            .encrypt_in_place_detached(Nonce::from_slice(&nonce), &aad, &mut packed[NONCE_BYTES..])
+            .map_err(|_| SealError::DoesNotOpen)?;
+        packed.extend_from_slice(&tag);
+        Ok(packed)
+    }
+
+    /// Opens what `pack` made for the same place, to be read piece by piece. Memory is that of the packed body, whatever it
+    /// unpacks to.
+    pub fn unpack_reader(
+        &self,
+        place: &SealedPlace<'_>,
+        mut packed: Vec<u8>,
+    ) -> Result<impl Read + Send + use<>, SealError> {
+        let aad = place.additional_data();
+        let end = packed
+            .len()
+            .checked_sub(TAG_BYTES)
+            .filter(|end| *end >= NONCE_BYTES)
+            .ok_or(SealError::DoesNotOpen)?;
+        let (head, tag) = packed.split_at_mut(end);
+        let (nonce, sealed) = head.split_at_mut(NONCE_BYTES);
+        self.0
+            .decrypt_in_place_detached(Nonce::from_slice(nonce), &aad, sealed, Tag::from_slice(tag))
+            .map_err(|_| SealError::DoesNotOpen)?;
+        packed.truncate(end);
+        let mut compressed = Cursor::new(packed);
+        compressed.set_position(NONCE_BYTES as u64);
+        zstd::stream::read::Decoder::with_buffer(compressed).map_err(SealError::Compression)
     }
 
     /// Opens what `pack` made for the same place. `size` is the plain size in bytes, recorded beside it.
@@ -143,5 +189,44 @@ impl SealingKey {
         self.0
             .decrypt(Nonce::from_slice(nonce), Payload { msg: sealed, aad })
             .map_err(|_| SealError::DoesNotOpen)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(workspace: &WorkspaceId, seq: i64) -> SealedPlace<'_> {
+        SealedPlace {
+            workspace,
+            state: Uuid::nil(),
+            seq,
+            kind: SealedKind::Document,
+        }
+    }
+
+    #[test]
+    fn what_was_packed_is_opened_whole_or_piece_by_piece_in_its_place_alone() {
+        let key = SealingKey::new(&[7; 32]);
+        let workspace = WorkspaceId::from_bytes([1; 6]);
+        // Larger than any window of the level, and not all alike.
+        let large: Vec<u8> = (0..9_000_000_u32).flat_map(u32::to_le_bytes).collect();
+        for plain in [&b""[..], b"small", &large] {
+            let packed = key.pack(&place(&workspace, 1), plain).unwrap();
+            let whole = key.unpack(&place(&workspace, 1), &packed, plain.len());
+            assert!(whole.unwrap() == plain);
+            let mut read = Vec::new();
+            let reader = key.unpack_reader(&place(&workspace, 1), packed.clone());
+            reader.unwrap().read_to_end(&mut read).unwrap();
+            assert!(read == plain);
+            let opens =
+                |seq, packed: Vec<u8>| key.unpack_reader(&place(&workspace, seq), packed).is_ok();
+            assert!(!opens(2, packed.clone()));
+            assert!(!opens(1, packed[..packed.len() - 1].to_vec()));
+            assert!(!opens(1, packed[..NONCE_BYTES].to_vec()));
+            let mut flipped = packed;
+            *flipped.last_mut().unwrap() ^= 1;
+            assert!(!opens(1, flipped));
+        }
     }
 }

@@ -25,7 +25,7 @@ pub use blobs::ArchiveConfig;
 pub use worker::WorkerConfig;
 
 /// The keys there are, in the file's spelling. Anything else in a file is a mistake.
-const KEYS: [&str; 30] = [
+const KEYS: [&str; 39] = [
     "database_url",
     "database_url_file",
     "migrate_database_url",
@@ -53,6 +53,15 @@ const KEYS: [&str; 30] = [
     "s3_secret_key_file",
     "s3_encryption",
     "trusted_archive_keys",
+    "archive_bytes",
+    "archive_unpacked_bytes",
+    "archive_versions",
+    "archive_memory_bytes",
+    "archive_attempt_seconds",
+    "archive_jobs",
+    "archive_imports",
+    "archive_exports_a_day",
+    "archive_keep_seconds",
     "worker_jobs",
     "job_lease_seconds",
     "job_abandonments",

@@ -9,7 +9,10 @@ mod s3_server;
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use blob::{BlobError, Blobs, ObjectKey, PIECE_BYTES, PutTerms, S3Settings, Signing};
+use blob::{
+    BlobError, Blobs, DOWNLOAD_LIFE, ObjectKey, PIECE_BYTES, PutTerms, S3Settings, Signing,
+    UPLOAD_LIFE,
+};
 use bytes::Bytes;
 use futures::{StreamExt as _, TryStreamExt as _};
 use s3_server::S3Server;
@@ -154,6 +157,32 @@ async fn an_upload_that_is_given_up_or_left_behind_leaves_no_object() {
 }
 
 #[tokio::test]
+async fn what_a_dead_process_was_receiving_goes_with_everything_below_its_prefix() {
+    let store = local();
+    let parts = store._folder.as_ref().unwrap().path().join("blobs/parts");
+    for text in ["w/ws_1/job_1/q/0/0", "w/ws_1/job_12/q/0/0"] {
+        let mut upload = store.blobs.upload(&key(text)).await.unwrap();
+        upload.write(Bytes::from_static(b"half")).await.unwrap();
+        std::mem::forget(upload);
+    }
+    store.blobs.delete_below("w/ws_1/job_1/").await.unwrap();
+    let left: Vec<_> = std::fs::read_dir(parts)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    assert_eq!(left.len(), 1);
+    assert!(left[0].starts_with("w.ws_1.job_12.q.0.0."), "{left:?}");
+    // A trace from anywhere else removes nothing.
+    let elsewhere = store._folder.as_ref().unwrap().path().join("kept");
+    std::fs::write(&elsewhere, "x").unwrap();
+    let key = key("w/ws_1/job_1/0f");
+    for trace in ["../../kept", "../kept", "", ".", "..", "a..b", "/kept"] {
+        store.blobs.abort(&key, trace).await.unwrap();
+    }
+    assert!(elsewhere.exists());
+}
+
+#[tokio::test]
 async fn s3_checks_every_signature() {
     let store = s3();
     let blobs = &store.blobs;
@@ -164,7 +193,10 @@ async fn s3_checks_every_signature() {
         sha256: Sha256::digest(&body).into(),
     };
     let put_key = key("w/ws_1/job_1/q/0/0");
-    let signed = blobs.sign_put(&put_key, &terms, now()).await.unwrap();
+    let signed = blobs
+        .sign_put(&put_key, &terms, now(), UPLOAD_LIFE)
+        .await
+        .unwrap();
     let send = async |url: &str, method: &str, checksum: Option<&str>, body: &[u8]| {
         let method = reqwest::Method::from_bytes(method.as_bytes()).unwrap();
         let mut request = http.request(method, url).body(body.to_vec());
@@ -203,7 +235,7 @@ async fn s3_checks_every_signature() {
     );
 
     let signed = blobs
-        .sign_get(&put_key, "prod.klstate", now())
+        .sign_get(&put_key, "prod.klstate", now(), DOWNLOAD_LIFE)
         .await
         .unwrap();
     let got = http.get(&signed.url).send().await.unwrap();
@@ -233,7 +265,11 @@ async fn the_local_folders_signatures_bind_the_same() {
         (expires.parse().unwrap(), signature.to_owned())
     };
     let (mine, other) = (key("w/ws_1/job_1/a"), key("w/ws_1/job_1/b"));
-    let signed = store.blobs.sign_get(&mine, "f", 1_000).await.unwrap();
+    let signed = store
+        .blobs
+        .sign_get(&mine, "f", 1_000, DOWNLOAD_LIFE)
+        .await
+        .unwrap();
     let (expires, signature) = query(&signed.url);
     let allows = |key, name, expires, now| signing.allows_get(key, name, expires, &signature, now);
     assert!(allows(&mine, "f", expires, 1_000));
@@ -246,7 +282,11 @@ async fn the_local_folders_signatures_bind_the_same() {
         size_bytes: 3,
         sha256: Sha256::digest(b"abc").into(),
     };
-    let signed = store.blobs.sign_put(&mine, &terms, 1_000).await.unwrap();
+    let signed = store
+        .blobs
+        .sign_put(&mine, &terms, 1_000, UPLOAD_LIFE)
+        .await
+        .unwrap();
     let (expires, signature) = query(&signed.url);
     let longer = PutTerms {
         size_bytes: 4,

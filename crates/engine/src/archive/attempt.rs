@@ -32,6 +32,7 @@ impl StopSign {
             Stop::Cancelled => 1,
             Stop::Lost => 2,
             Stop::Draining => 3,
+            Stop::TooLong => 4,
         };
         _ = self
             .0
@@ -43,7 +44,8 @@ impl StopSign {
             0 => None,
             1 => Some(Stop::Cancelled),
             2 => Some(Stop::Lost),
-            _ => Some(Stop::Draining),
+            3 => Some(Stop::Draining),
+            _ => Some(Stop::TooLong),
         }
     }
 }
@@ -209,6 +211,12 @@ impl Outgoing<'_> {
         self.attempt.check()?;
         self.hash.update(&piece);
         self.size += piece.len() as u64;
+        let most = self.attempt.archives.limits.archive_bytes;
+        if self.size > most {
+            let detail =
+                format!("the archive has more than the {most} bytes that it may have here");
+            return Err(Failure::last("over_limit", detail));
+        }
         match &mut self.upload {
             Some(upload) => Ok(self.attempt.wait(upload.write(Bytes::from(piece)))?),
             None => Ok(()),

@@ -10,6 +10,7 @@ use archive::{Origin, OriginRule, Policy, Verified, read_versions, verify};
 use protocol::archives::{ImportedState, Remapped};
 use protocol::{JobId, StateId, StateName, VersionId};
 use serde_json::json;
+use sha2::{Digest as _, Sha256};
 use store::jobs::{JobEnd, JobStatus};
 use store::queue::{self, Task};
 use store::{Lifecycle, VersionRef, WorkspaceTx};
@@ -25,11 +26,15 @@ use crate::read::Rendering;
 use crate::tags::is_tag;
 use crate::{EngineError, hex};
 
-/// Addresses of parts are good for a quarter of an hour; what comes after the end is cleaned up after the last of them.
-pub(super) const CLEAN_AFTER_SECONDS: i64 = 20 * 60;
+/// When what comes after the end is cleaned up. An address of a part given out right before it is good for a quarter of an
+/// hour more, and the slowest body that is taken needs 64 MiB ÷ 16 KiB/s, a good hour.
+pub(super) const CLEAN_AFTER_SECONDS: i64 = 90 * 60;
 
 /// How the version's rows say it came to be; anything else is from another product.
 const SOURCES: [&str; 4] = ["terraform", "import", "rollback", "native"];
+
+/// The longest text of a run, in bytes: it is recorded with every version that the run made. A run of ours has none longer.
+const LONGEST_TEXT: usize = 1_024;
 
 /// Takes the archive in and ends the job.
 pub(super) fn run(attempt: &Attempt) -> Result<(), Failure> {
@@ -39,6 +44,7 @@ pub(super) fn run(attempt: &Attempt) -> Result<(), Failure> {
     let stop = || attempt.stop.raised().is_some();
     let limits = attempt.archives.limits;
     let policy = Policy {
+        versions: limits.versions,
         memory_bytes: limits.memory_bytes,
         origin: if input.allow_foreign {
             OriginRule::Any
@@ -74,6 +80,13 @@ fn check(verified: &Verified) -> Result<(), Failure> {
             return Err(Failure::last("bad_json", detail));
         }
     }
+    if let Some(run) = verified.runs.iter().find(|run| !is_short(run)) {
+        let detail = format!(
+            "runs.json: run {:?} has a text of more than {LONGEST_TEXT} bytes",
+            run.id.chars().take(40).collect::<String>()
+        );
+        return Err(Failure::last("invalid_run", detail));
+    }
     match verified.tags.iter().find(|tag| !is_tag(&tag.name)) {
         Some(tag) => {
             let detail = format!("tags.json: {:?} cannot be a tag", tag.name);
@@ -81,6 +94,12 @@ fn check(verified: &Verified) -> Result<(), Failure> {
         }
         None => Ok(()),
     }
+}
+
+fn is_short(run: &archive::Run) -> bool {
+    [&run.id, &run.kind, &run.status, &run.actor]
+        .iter()
+        .all(|text| text.len() <= LONGEST_TEXT)
 }
 
 /// Restores what is not restored yet; answers the id of every version here.
@@ -130,8 +149,18 @@ fn prove_head(attempt: &Attempt, verified: &Verified) -> Result<(), Failure> {
         .wait(store::find_version(&mut tx, state, VersionRef::Seq(seq)))?
         .ok_or_else(|| Failure::last("internal", "the newest version was not restored"))?;
     if version.form != store::Form::Rows {
-        attempt.wait(engine.read_kept_of(attempt.workspace(), &mut tx, state, &version))?;
-        return Ok(attempt.wait(tx.commit())?);
+        let kept = engine.open_kept_of(attempt.workspace(), &mut tx, state, &version);
+        let mut kept = attempt.wait(kept)?;
+        attempt.wait(tx.commit())?;
+        let mut hash = Sha256::new();
+        let read = std::io::copy(&mut kept, &mut HashSink(&mut hash));
+        let sound = read.is_ok() && version.sha256.as_deref() == Some(hash.finalize().as_slice());
+        return if sound {
+            Ok(())
+        } else {
+            let detail = "the newest version is not stored as it was";
+            Err(Failure::last("internal", detail))
+        };
     }
     let mut rendering = attempt.wait(Rendering::start(&mut tx, state, &version))?;
     attempt.wait(tx.commit())?;
@@ -144,6 +173,19 @@ fn prove_head(attempt: &Attempt, verified: &Verified) -> Result<(), Failure> {
         if !more {
             return Ok(());
         }
+    }
+}
+
+struct HashSink<'a>(&'a mut Sha256);
+
+impl std::io::Write for HashSink<'_> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.update(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
     }
 }
 

@@ -25,7 +25,7 @@ use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 use uuid::Uuid;
 
-pub use requests::{NewImport, PART_LIMIT};
+pub use requests::{NewImport, PART_LIMIT, UploadStanding};
 pub use work::{Ending, WorkSettings};
 
 use crate::{Engine, EngineError};
@@ -33,14 +33,20 @@ use crate::{Engine, EngineError};
 /// What archives may take of a deployment; for each workspace the same.
 #[derive(Debug, Clone, Copy)]
 pub struct ArchiveLimits {
-    /// The largest archive that is taken in.
+    /// The largest archive that is taken in or written.
     pub archive_bytes: u64,
     /// The most it may unpack to.
     pub unpacked_bytes: u64,
+    /// The most versions of one; never more than the format allows.
+    pub versions: u64,
     /// Memory for reading one.
     pub memory_bytes: u64,
+    /// How long a worker may be at a job; CPU time is less, since an attempt is one thread's.
+    pub attempt_seconds: u64,
     /// Jobs of a workspace that run at once.
     pub jobs_at_once: i64,
+    /// Imports of a workspace that have not ended: each keeps a name, and what was uploaded for it.
+    pub imports_at_once: i64,
     /// Exports of a workspace in a day.
     pub exports_per_day: i64,
     /// How long an archive can be downloaded.
@@ -52,8 +58,11 @@ impl Default for ArchiveLimits {
         Self {
             archive_bytes: 64 << 30,
             unpacked_bytes: 1 << 40,
+            versions: archive::MAX_VERSIONS,
             memory_bytes: archive::DEFAULT_MEMORY_BYTES,
+            attempt_seconds: 12 * 3600,
             jobs_at_once: 2,
+            imports_at_once: 20,
             exports_per_day: 100,
             keep_seconds: 7 * 24 * 3600,
         }

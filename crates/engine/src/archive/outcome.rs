@@ -13,6 +13,8 @@ pub(super) enum Stop {
     Lost,
     /// The worker is going away.
     Draining,
+    /// It has been at it for longer than it may.
+    TooLong,
 }
 
 /// Why an attempt failed.

@@ -1,6 +1,8 @@
 //! Restoring versions one by one: each in a transaction of its own, into a state that nobody sees.
 
-use archive::{Frame, Origin, Verified, Version, VersionContent, VersionRows};
+use std::collections::HashMap;
+
+use archive::{Frame, Origin, Run, Verified, Version, VersionContent, VersionRows};
 use bytes::Bytes;
 use chrono::Utc;
 use protocol::{JobId, VersionId};
@@ -9,6 +11,7 @@ use store::{Form, NewInstance, NewOutput, RestoredVersion, SealedKind, SealedPla
 use uuid::Uuid;
 
 use super::attempt::Attempt;
+use super::export::ToldRun;
 use super::import::{origin_word, seq_of};
 use super::outcome::Failure;
 use crate::compare::compare;
@@ -19,6 +22,8 @@ use crate::write::{is_indexable, unindexable};
 pub(super) struct Restorer<'a> {
     attempt: &'a Attempt,
     verified: &'a Verified,
+    /// By id.
+    runs: HashMap<&'a str, &'a Run>,
     /// Digest of the rows that live now: what a version without rows carries on.
     rows_digest: [u8; 32],
     /// Whether the last version is kept whole here although it has rows in the archive, so that what the archive says has
@@ -46,6 +51,11 @@ impl<'a> Restorer<'a> {
         Ok(Self {
             attempt,
             verified,
+            runs: verified
+                .runs
+                .iter()
+                .map(|run| (run.id.as_str(), run))
+                .collect(),
             rows_digest: [0; 32],
             diverged: false,
             key: None,
@@ -212,6 +222,14 @@ impl<'a> Restorer<'a> {
         })
     }
 
+    /// All that the archive says of a run, or its id where it says no more.
+    fn told_run(&self, id: Option<&str>) -> Value {
+        match id.and_then(|id| self.runs.get(id)) {
+            Some(run) => super::json(&ToldRun::from(*run)),
+            None => json!(id),
+        }
+    }
+
     /// Where the version comes from, beside what it is.
     fn provenance(&self, version: &Version<'_>) -> Value {
         let (info, meta) = (&self.verified.info, &version.entry.meta);
@@ -236,7 +254,7 @@ impl<'a> Restorer<'a> {
             "state": info.state.name,
             "state_id": info.state.id,
             "version_id": meta.id,
-            "run": meta.run,
+            "run": self.told_run(meta.run.as_deref()),
             "earlier": earlier,
         })
     }

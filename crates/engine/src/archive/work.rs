@@ -155,6 +155,8 @@ impl Archives {
         });
         let beats = self.keep_lease(claimed, settings, &stop, &counts);
         let mut beats = std::pin::pin!(beats);
+        let longest = Duration::from_secs(self.limits.attempt_seconds);
+        let mut longest = std::pin::pin!(tokio::time::sleep(longest));
         loop {
             tokio::select! {
                 done = &mut work => {
@@ -167,6 +169,7 @@ impl Archives {
                     // The thread notices the sign at its next step.
                     return (&mut work).await.unwrap_or(Err(Failure::Stopped(Stop::Lost)));
                 }
+                () = &mut longest, if stop.raised().is_none() => stop.raise(Stop::TooLong),
                 () = drain.cancelled(), if stop.raised().is_none() => stop.raise(Stop::Draining),
             }
         }
@@ -233,6 +236,12 @@ impl Archives {
         match failure {
             Failure::Stopped(Stop::Cancelled) => self.give_up(claimed, &job, None).await,
             Failure::Stopped(Stop::Lost) => Ok(Ending::Lost),
+            Failure::Stopped(Stop::TooLong) => {
+                let most = self.limits.attempt_seconds;
+                let detail = format!("a worker was at it for longer than {most} seconds");
+                self.give_up(claimed, &job, Some(("over_time", &detail)))
+                    .await
+            }
             Failure::Stopped(Stop::Draining) => {
                 self.put_back(claimed, &job, None, Duration::ZERO).await
             }

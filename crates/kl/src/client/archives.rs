@@ -6,7 +6,7 @@ use protocol::archives::{
     UploadPart,
 };
 use protocol::{EnvironmentId, JobId, WorkspaceId};
-use reqwest::header::{CONTENT_LENGTH, HeaderName, HeaderValue, RANGE};
+use reqwest::header::{CONTENT_LENGTH, HeaderName, HeaderValue, IF_RANGE, RANGE};
 use reqwest::{Method, Response, Url};
 
 use super::{ApiError, Call, Client, Repeat, documents};
@@ -118,12 +118,20 @@ impl Client {
             .await
     }
 
-    /// Fetches what is under a signed address, from `start` on. No token goes along: the address is the proof, and it may
-    /// lead to another server.
-    pub(crate) async fn fetch_signed(&self, url: &str, start: u64) -> Result<Response, ApiError> {
+    /// Fetches what is under a signed address, from `start` on; the whole where that is not the object of this tag any
+    /// more. No token goes along: the address is the proof, and it may lead to another server.
+    pub(crate) async fn fetch_signed(
+        &self,
+        url: &str,
+        start: u64,
+        etag: Option<&HeaderValue>,
+    ) -> Result<Response, ApiError> {
         let mut request = self.http.get(self.signed_url(url)?);
         if start > 0 {
             request = request.header(RANGE, format!("bytes={start}-"));
+            if let Some(etag) = etag {
+                request = request.header(IF_RANGE, etag);
+            }
         }
         self.signed_answer(request).await
     }

@@ -61,7 +61,7 @@ pub(super) async fn run(args: JobsArgs, context: &Context) -> Result<()> {
     }
 }
 
-async fn get(client: &Client, place: &Place, id: JobId) -> Result<Job> {
+pub(super) async fn get(client: &Client, place: &Place, id: JobId) -> Result<Job> {
     client
         .get_job(place, id)
         .await

@@ -9,6 +9,9 @@ use crate::{Error, WorkspaceTx};
 /// and the argument arrays stay at a few megabytes.
 const BATCH: usize = 1_000;
 
+/// Bytes of rows after which no more are added to a block: its arguments are held twice on their way out.
+const BATCH_BYTES: usize = 8 << 20;
+
 /// A live row of the head, as a comparison needs it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LiveRow {
@@ -219,6 +222,21 @@ impl<'a> Columns<'a> {
     }
 }
 
+/// The rows in blocks: bounded in number and, but for a single row that is larger, in bytes.
+fn batches<'r, 'a>(mut rows: &'r [NewInstance<'a>]) -> impl Iterator<Item = &'r [NewInstance<'a>]> {
+    std::iter::from_fn(move || {
+        let mut bytes = 0;
+        let fits = |row: &&NewInstance<'_>| {
+            bytes += row.body.len() + row.block.len();
+            bytes <= BATCH_BYTES
+        };
+        let count = rows.iter().take(BATCH).take_while(fits).count().max(1);
+        let (batch, rest) = rows.split_at_checked(count)?;
+        rows = rest;
+        Some(batch)
+    })
+}
+
 /// Gives birth to rows at `seq`, in blocks.
 pub async fn insert_instances(
     tx: &mut WorkspaceTx,
@@ -226,7 +244,7 @@ pub async fn insert_instances(
     seq: i64,
     rows: &[NewInstance<'_>],
 ) -> Result<(), Error> {
-    for batch in rows.chunks(BATCH) {
+    for batch in batches(rows) {
         let mut columns = Columns::default();
         batch.iter().for_each(|row| columns.push(row));
         sqlx::query!(

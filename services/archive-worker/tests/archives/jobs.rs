@@ -9,7 +9,7 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use crate::documents::document;
-use crate::world::{Backend, World, quick, read, refused};
+use crate::world::{Backend, World, ok, quick, read, refused};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_that_is_gone_is_replaced_and_finishes_nothing_any_more() {
@@ -156,7 +156,7 @@ async fn a_state_that_is_deleted_meanwhile_is_exported_to_its_end() {
     // Later versions and a deletion do not change what was asked for.
     world.write("prod", document(4, 5, 1)).await;
     let path = world.state("prod");
-    crate::world::ok(world.request("DELETE", &path).send().await.unwrap()).await;
+    ok(world.request("DELETE", &path).send().await.unwrap()).await;
     world.start_worker();
     let done = world.done(job.id).await;
     let archive = done.archive.unwrap();
@@ -275,4 +275,50 @@ async fn a_draining_worker_gives_back_what_it_is_at() {
     assert!(matches!(ending, Ending::Again | Ending::Done), "{ending:?}");
     world.start_worker();
     assert_eq!(world.done(job.id).await.error, None);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_is_its_askers_and_that_of_whoever_may_manage() {
+    use protocol::Role;
+    let world = World::without_worker(Backend::Folder).await;
+    world.write("prod", document(1, 1, 1)).await;
+    let (ann, bob) = (
+        world.member(Role::Writer).await,
+        world.member(Role::Writer).await,
+    );
+    let maintainer = world.member(Role::Maintainer).await;
+    let send = async |token: &str, method: &str, path: &str, body: serde_json::Value| {
+        let request = world.app.request(method, path).bearer_auth(token);
+        request.json(&body).send().await.unwrap()
+    };
+    let export = world.ask_export("prod").await;
+    let cancel = world.place(&format!("/jobs/{}/cancel", export.id));
+    refused(
+        send(&ann, "POST", &cancel, json!({})).await,
+        Code::Forbidden,
+    )
+    .await;
+    assert_eq!(world.job(export.id).await.status, JobStatus::Queued);
+    let cancelled: Job = read(send(&maintainer, "POST", &cancel, json!({})).await).await;
+    assert_eq!(cancelled.status, JobStatus::Cancelled);
+
+    let wanted = World::import_request(b"x", "one");
+    let job: Job = read(send(&ann, "POST", &world.place("/imports"), wanted).await).await;
+    let at = |rest: &str| world.place(&format!("/imports/{}/{rest}", job.id));
+    let cancel = world.place(&format!("/jobs/{}/cancel", job.id));
+    for path in [&at("parts"), &at("complete"), &cancel] {
+        refused(send(&bob, "POST", path, json!({})).await, Code::Forbidden).await;
+    }
+    for token in [&ann, &maintainer, &world.admin] {
+        let upload: protocol::archives::ImportUpload =
+            read(send(token, "POST", &at("parts"), json!({})).await).await;
+        assert_eq!(upload.missing, 1);
+        let complete = send(token, "POST", &at("complete"), json!({})).await;
+        refused(complete, Code::UploadIncomplete).await;
+    }
+    // Whoever asked ends it, and everybody who sees jobs sees that.
+    ok(send(&ann, "POST", &cancel, json!({})).await).await;
+    let seen = world.place(&format!("/jobs/{}", job.id));
+    let seen: Job = read(send(&bob, "GET", &seen, json!({})).await).await;
+    assert!(seen.cancel_asked);
 }

@@ -15,9 +15,18 @@ fn kills() -> usize {
     std::env::var("KL_KILLS").map_or(4, |kills| kills.parse().unwrap())
 }
 
-/// A worker as a process of its own.
-fn spawn(world: &World) -> Child {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_archive-worker"));
+/// A worker as a process of its own, none of whose files may grow beyond so many blocks of half a kilobyte or more.
+pub(crate) fn spawn(world: &World, largest_file: Option<u32>) -> Child {
+    let program = env!("CARGO_BIN_EXE_archive-worker");
+    let mut command = match largest_file {
+        None => Command::new(program),
+        Some(blocks) => {
+            let mut shell = Command::new("/bin/sh");
+            let limited = format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$0\"");
+            shell.args(["-c", &limited, program]);
+            shell
+        }
+    };
     command
         .env_clear()
         .envs(world.settings.iter().map(|(key, value)| (key, value)))
@@ -54,7 +63,7 @@ async fn killed_workers_leave_each_job_done_exactly_once_and_nothing_else() {
         let mut imports = vec![ask_import(&world, &bytes, "copy0").await];
         let mut killed_at_work = 0;
         for _ in 0..kills() {
-            let mut worker = spawn(&world);
+            let mut worker = spawn(&world, None);
             let life = rand::random_range(30..900);
             tokio::time::sleep(Duration::from_millis(life)).await;
             let leases =

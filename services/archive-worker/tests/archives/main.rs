@@ -20,6 +20,7 @@ mod documents;
 mod jobs;
 mod kills;
 mod outages;
+mod quotas;
 mod refusals;
 mod round_trip;
 mod uploads;

@@ -1,6 +1,6 @@
 //! What is refused, with which code, and that nothing of it remains.
 
-use archive::{Preface, Signer, StateInfo, Tag, VersionMeta, VersionRange, Writer, bound_of};
+use archive::{Preface, Run, Signer, StateInfo, Tag, VersionMeta, VersionRange, Writer, bound_of};
 use chrono::DateTime;
 use protocol::archives::{Job, JobStatus};
 use protocol::{Code, Role};
@@ -11,7 +11,7 @@ use crate::documents::document;
 use crate::world::{Backend, World, ok, read, refused};
 
 /// Nothing of an import is there: no state, no row, no name.
-async fn nothing_of(world: &World, name: &str) {
+pub(crate) async fn nothing_of(world: &World, name: &str) {
     assert_eq!(world.status_of(name).await, 404, "{name}");
     for query in [
         "SELECT count(*) FROM states WHERE lifecycle = 'importing'",
@@ -201,8 +201,8 @@ fn archive_codes() -> Vec<&'static str> {
     page.split('`').skip(1).step_by(2).collect()
 }
 
-/// An archive that breaks what the service asks beyond the format.
-fn odd(source: &str, tag: &str) -> Vec<u8> {
+/// An archive that breaks what the service asks beyond the format. With an actor its version was made by a run.
+fn odd(source: &str, tag: &str, actor: Option<&str>) -> Vec<u8> {
     let at = DateTime::from_timestamp(1_790_000_000, 0).unwrap();
     let document = document(1, 2, 2);
     let meta = VersionMeta {
@@ -214,7 +214,7 @@ fn odd(source: &str, tag: &str) -> Vec<u8> {
         source: source.to_owned(),
         created_at: at,
         created_by: "ann".to_owned(),
-        run: None,
+        run: actor.map(|_| "run_1".to_owned()),
         forced: false,
         unlocked: false,
         verbatim: false,
@@ -241,7 +241,7 @@ fn odd(source: &str, tag: &str) -> Vec<u8> {
             first: 1,
             last: 1,
         },
-        has_runs: false,
+        has_runs: actor.is_some(),
         max_bytes: bound_of(1, meta.bytes),
     };
     let mut writer = Writer::start(Vec::new(), preface).unwrap();
@@ -254,7 +254,20 @@ fn odd(source: &str, tag: &str) -> Vec<u8> {
         created_at: at,
     };
     let signer = Signer::from_seed(&[5; 32]);
-    let closing = writer.tags(&[tag]).unwrap();
+    let mut closing = writer.tags(&[tag]).unwrap();
+    if let Some(actor) = actor {
+        let run = Run {
+            id: "run_1".to_owned(),
+            kind: "apply".to_owned(),
+            status: "succeeded".to_owned(),
+            actor: actor.to_owned(),
+            base_seq: None,
+            started_at: at,
+            finished_at: None,
+            versions: vec![1],
+        };
+        closing.runs(&[run]).unwrap();
+    }
     closing.finish(Some(&signer)).unwrap().sink
 }
 
@@ -262,9 +275,13 @@ fn odd(source: &str, tag: &str) -> Vec<u8> {
 async fn what_the_format_allows_and_the_service_cannot_keep_has_codes_of_its_own() {
     let world = World::start(Backend::Folder).await;
     for (bytes, code) in [
-        (odd("magic", "v1"), "unknown_source"),
-        (odd("terraform", "no tag!"), "invalid_tag"),
-        (odd("terraform", "head"), "invalid_tag"),
+        (odd("magic", "v1", None), "unknown_source"),
+        (odd("terraform", "no tag!", None), "invalid_tag"),
+        (odd("terraform", "head", None), "invalid_tag"),
+        (
+            odd("terraform", "v1", Some(&"a".repeat(1_025))),
+            "invalid_run",
+        ),
     ] {
         let mut request = World::import_request(&bytes, "odd");
         request["allow_foreign"] = json!(true);
@@ -272,7 +289,7 @@ async fn what_the_format_allows_and_the_service_cannot_keep_has_codes_of_its_own
         assert_eq!(job.error.unwrap().code, code);
         nothing_of(&world, "odd").await;
     }
-    let bytes = odd("terraform", "v1");
+    let bytes = odd("terraform", "v1", Some(&"a".repeat(1_024)));
     let mut request = World::import_request(&bytes, "odd");
     request["allow_foreign"] = json!(true);
     assert_eq!(world.import(&bytes, &request).await.status, JobStatus::Done);

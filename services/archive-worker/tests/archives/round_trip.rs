@@ -111,6 +111,71 @@ async fn a_history_moves_between_deployments_that_share_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_runs_that_made_versions_travel_as_text_and_travel_on() {
+    let from = World::start(Backend::Folder).await;
+    let (to, beyond) = (
+        World::start(Backend::Folder).await,
+        World::start(Backend::S3).await,
+    );
+    from.write("prod", document(1, 3, 1)).await;
+    let long = from.change_by_run("prod", 0, &[7, 8]).await;
+    from.write_locked("prod", document(9, 3, 1)).await;
+    let short = from.change_by_run("prod", 2, &[9]).await;
+
+    let bytes = from.export("prod").await;
+    let first = checked(&bytes);
+    let told: Vec<_> = first
+        .runs
+        .iter()
+        .map(|run| (&*run.id, &*run.versions, &*run.actor, &*run.status))
+        .collect();
+    assert_eq!(
+        told,
+        [
+            (&*long, &[2, 3][..], "ann@laptop", "succeeded"),
+            (&*short, &[5][..], "ann@laptop", "succeeded"),
+        ]
+    );
+    assert!(
+        first
+            .runs
+            .iter()
+            .all(|run| run.kind == "apply" && run.finished_at.is_some())
+    );
+    let makers: Vec<_> = first
+        .versions
+        .iter()
+        .map(|entry| entry.meta.run.as_deref())
+        .collect();
+    let (long, short) = (Some(&*long), Some(&*short));
+    assert_eq!(makers, [None, long, long, None, short]);
+
+    moved(&from, "prod", &to, "copy").await;
+    // What arrives is text beside the version: no run, nobody's token, nothing to look up here.
+    assert_eq!(to.count("SELECT count(*) FROM runs").await, 0);
+    assert_eq!(
+        to.count("SELECT count(*) FROM state_versions WHERE run_id IS NOT NULL")
+            .await,
+        0
+    );
+    let actors =
+        "SELECT count(*) FROM state_versions WHERE provenance #>> '{run,actor}' = 'ann@laptop'";
+    assert_eq!(to.count(actors).await, 3);
+    let second = checked(&to.export("copy").await);
+    assert_eq!(second.runs, first.runs);
+
+    // Here a run goes on with it, and the next archive tells of all three.
+    let third = to.change_by_run("copy", 1, &[5]).await;
+    moved(&to, "copy", &beyond, "far").await;
+    let last = checked(&beyond.export("far").await);
+    let mut ids: Vec<_> = last.runs.iter().map(|run| &*run.id).collect();
+    let mut expected = [long.unwrap(), short.unwrap(), &*third];
+    ids.sort_unstable();
+    expected.sort_unstable();
+    assert_eq!(ids, expected);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn every_state_of_the_corpus_survives_the_journey() {
     let (from, to) = (
         World::start(Backend::Folder).await,

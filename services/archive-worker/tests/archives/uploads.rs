@@ -1,15 +1,21 @@
 //! Signed addresses: what each is good for, and nothing else.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use blob::{Blobs, ObjectKey};
+use blob::{ObjectKey, PutTerms};
 use protocol::Code;
 use protocol::archives::{Job, JobStatus, UploadPart};
 use reqwest::{Client, Response};
 use serde_json::json;
+use sha2::{Digest as _, Sha256};
 
 use crate::documents::document;
 use crate::world::{Backend, World, ok, read, refused};
+
+fn now() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.unwrap().as_secs()
+}
 
 async fn put(
     world: &World,
@@ -79,8 +85,12 @@ async fn an_address_to_put_to_takes_the_very_bytes_as_that_object_and_nothing_el
         assert_eq!(read::<Job>(world.complete(job.id).await).await.id, done.id);
         world.done(job.id).await;
 
-        // After the end the address may still work, without any effect, and what it left is cleaned up.
-        _ = put(&world, part, &part.url, &bytes, None).await;
+        // After the end a folder takes nothing, and what a bucket takes has no effect and is cleaned up.
+        let late = put(&world, part, &part.url, &bytes, None).await;
+        match backend {
+            Backend::Folder => drop(refused(late, Code::JobEnded).await),
+            Backend::S3 => drop(ok(late).await),
+        }
         let parts = world.place(&format!("/imports/{}/parts", job.id));
         refused(
             world.request("POST", &parts).send().await.unwrap(),
@@ -96,32 +106,67 @@ async fn an_address_to_put_to_takes_the_very_bytes_as_that_object_and_nothing_el
 async fn an_expired_address_is_refused_by_both() {
     for backend in [Backend::Folder, Backend::S3] {
         let world = World::without_worker(backend).await;
+        let request = World::import_request(b"x", "copy");
+        let job: Job = read(world.ask_import(&request).await).await;
+        let url = world.missing_parts(job.id).await.parts[0].url.clone();
+        let (_, path) = url.split_once("/w/").unwrap();
+        let (path, _) = path.split_once('?').unwrap();
+        let key: ObjectKey = format!("w/{path}").parse().unwrap();
         let (_, archives) = world.archives();
-        if let Blobs::S3(_) = archives.blobs() {
-            // S3 signs with the clock of the machine; its refusals of changed times are in the contract suite.
-            continue;
+        let (blobs, life) = (archives.blobs(), Duration::from_secs(2));
+        let terms = PutTerms {
+            size_bytes: 1,
+            sha256: Sha256::digest(b"x").into(),
+        };
+        let put = blobs.sign_put(&key, &terms, now(), life).await.unwrap();
+        // Parts are not for anybody to get; another object of the job.
+        let (job_prefix, _) = path.split_once("/q/").unwrap();
+        let other: ObjectKey = format!("w/{job_prefix}/0f").parse().unwrap();
+        let get = blobs.sign_get(&other, "f", now(), life).await.unwrap();
+        let send = async || {
+            let mut request = Client::new().put(world.whole(&put.url)).body("x");
+            for (name, value) in &put.headers {
+                request = request.header(name, value);
+            }
+            let put = request.send().await.unwrap().status().as_u16();
+            let get = reqwest::get(world.whole(&get.url)).await.unwrap();
+            [put, get.status().as_u16()]
+        };
+        let first = send().await;
+        assert_eq!(first, [200, 404], "{backend:?}");
+        while send().await != [403, 403] {
+            assert!(now() < put.expires_at + 10, "{backend:?}");
+            tokio::time::sleep(Duration::from_millis(200)).await;
         }
-        let key: ObjectKey = "w/ws_000000000000/job_0/0f".parse().unwrap();
-        let now = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .unwrap()
-            .as_secs();
-        let signed = archives
-            .blobs()
-            .sign_get(&key, "f", now - 3600)
-            .await
-            .unwrap();
-        refused(
-            reqwest::get(world.whole(&signed.url)).await.unwrap(),
-            Code::SignatureRejected,
-        )
-        .await;
-        let signed = archives.blobs().sign_get(&key, "f", now).await.unwrap();
-        refused(
-            reqwest::get(world.whole(&signed.url)).await.unwrap(),
-            Code::NotFound,
-        )
-        .await;
+        assert!(now() >= put.expires_at, "{backend:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_arrives_after_a_job_has_ended_is_cleaned_up_and_never_imported() {
+    for backend in [Backend::Folder, Backend::S3] {
+        let world = World::start(backend).await;
+        let request = World::import_request(b"x", "copy");
+        let job: Job = read(world.ask_import(&request).await).await;
+        let upload = world.missing_parts(job.id).await;
+        let part = &upload.parts[0];
+        let path = world.place(&format!("/jobs/{}/cancel", job.id));
+        ok(world.request("POST", &path).send().await.unwrap()).await;
+        world.end_of(job.id).await;
+        let late = put(&world, part, &part.url, b"x", None).await;
+        match backend {
+            Backend::Folder => drop(refused(late, Code::JobEnded).await),
+            Backend::S3 => drop(ok(late).await),
+        }
+        refused(world.complete(job.id).await, Code::JobEnded).await;
+        // Another import of the same bytes does not find them.
+        let next: Job = read(world.ask_import(&request).await).await;
+        refused(world.complete(next.id).await, Code::UploadIncomplete).await;
+        assert_eq!(world.missing_parts(next.id).await.missing, 1);
+        let path = world.place(&format!("/jobs/{}/cancel", next.id));
+        ok(world.request("POST", &path).send().await.unwrap()).await;
+        world.end_of(next.id).await;
+        world.cleaned().await;
     }
 }
 
@@ -130,37 +175,54 @@ async fn a_download_goes_on_where_it_broke_off() {
     for backend in [Backend::Folder, Backend::S3] {
         let world = World::start(backend).await;
         world.write("prod", document(1, 300, 1)).await;
-        let whole = world.export("prod").await;
         let job = world.ask_export("prod").await;
         world.done(job.id).await;
         let download = world.sign_download(job.id).await;
-        let get = |range: &'static str| {
-            Client::new()
-                .get(world.whole(&download.url))
-                .header("range", range)
+        let size = usize::try_from(download.archive.size_bytes).unwrap();
+        let get = async |headers: &[(&'static str, &str)]| {
+            let mut request = Client::new().get(world.whole(&download.url));
+            for (name, value) in headers {
+                request = request.header(*name, *value);
+            }
+            request.send().await.unwrap()
         };
-        let rest = get("bytes=100-").send().await.unwrap();
-        assert_eq!(rest.status().as_u16(), 206);
-        let rest = ok(rest).await;
-        assert_eq!(rest.len() + 100, download.archive.size_bytes as usize);
-        assert_eq!(
-            get("bytes=99999999-")
-                .send()
-                .await
-                .unwrap()
-                .status()
-                .as_u16(),
-            416
-        );
-        // Times of export differ, so two archives do too; the download is one whole.
-        let first = ok(Client::new()
-            .get(world.whole(&download.url))
-            .send()
-            .await
-            .unwrap())
-        .await;
-        assert_eq!(first[100..], rest[..]);
-        assert!(!whole.is_empty());
+        let first = get(&[]).await;
+        assert_eq!(first.status().as_u16(), 200);
+        let etag = first.headers()["etag"].to_str().unwrap().to_owned();
+        let first = ok(first).await;
+        assert_eq!(first.len(), size);
+        for (range, wanted) in [
+            ("bytes=100-", 100..size),
+            ("bytes=10-19", 10..20),
+            ("bytes=-5", size - 5..size),
+            ("bytes=5-", 5..size),
+            ("bytes=0-0", 0..1),
+            ("bytes=7-99999999", 7..size),
+        ] {
+            let part = get(&[("range", range)]).await;
+            assert_eq!(part.status().as_u16(), 206, "{backend:?} {range}");
+            let shown = part.headers()["content-range"].to_str().unwrap().to_owned();
+            let (start, end) = (wanted.start, wanted.end - 1);
+            assert_eq!(shown, format!("bytes {start}-{end}/{size}"), "{range}");
+            assert_eq!(ok(part).await, first[wanted], "{backend:?} {range}");
+        }
+        let beyond = get(&[("range", "bytes=99999999-")]).await;
+        assert_eq!(beyond.status().as_u16(), 416);
+        if backend == Backend::Folder {
+            assert_eq!(beyond.headers()["content-range"], format!("bytes */{size}"));
+            let several = get(&[("range", "bytes=0-1,5-6")]).await;
+            assert_eq!(several.status().as_u16(), 200);
+            assert_eq!(ok(several).await, first);
+            let same = get(&[("range", "bytes=5-"), ("if-range", &etag)]).await;
+            assert_eq!(same.status().as_u16(), 206);
+            let other = get(&[("range", "bytes=5-"), ("if-range", "\"other\"")]).await;
+            assert_eq!(other.status().as_u16(), 200);
+            assert_eq!(ok(other).await, first);
+            let head = Client::new().head(world.whole(&download.url));
+            let head = head.header("range", "bytes=5-").send().await.unwrap();
+            assert_eq!(head.status().as_u16(), 200);
+            assert_eq!(head.headers()["content-length"], size.to_string());
+        }
         let changed = download.url.replace("prod.klstate", "evil.klstate");
         assert_eq!(
             Client::new()

@@ -38,7 +38,7 @@ pub(crate) struct World {
     pub(crate) admin: String,
     pub(crate) s3: Option<S3Server>,
     pub(crate) settings: Vec<(&'static str, String)>,
-    _folder: TempDir,
+    pub(crate) folder: TempDir,
     workers: Vec<(Stop, JoinHandle<()>)>,
 }
 
@@ -51,6 +51,18 @@ impl World {
     }
 
     pub(crate) async fn without_worker(backend: Backend) -> Self {
+        Self::with_settings(backend, &[]).await
+    }
+
+    /// A deployment with one worker, and with these settings for replicas and workers.
+    pub(crate) async fn start_with(backend: Backend, more: &[(&'static str, &str)]) -> Self {
+        let mut world = Self::with_settings(backend, more).await;
+        world.start_worker();
+        world
+    }
+
+    /// The same without a worker.
+    pub(crate) async fn with_settings(backend: Backend, more: &[(&'static str, &str)]) -> Self {
         _ = rustls::crypto::ring::default_provider().install_default();
         let folder = tempfile::tempdir().unwrap();
         let s3 = (backend == Backend::S3).then(S3Server::start);
@@ -66,6 +78,10 @@ impl World {
         // Deployments share nothing, keys least of all.
         let key = STANDARD.encode(rand::random::<[u8; 32]>());
         settings.push(("KL_DEPLOYMENT_KEY", key));
+        settings.extend(
+            more.iter()
+                .map(|(name, value)| (*name, (*value).to_owned())),
+        );
         let setup = Setup {
             settings: settings.clone(),
             pool: 10,
@@ -88,7 +104,7 @@ impl World {
             admin,
             s3,
             settings,
-            _folder: folder,
+            folder,
             workers: Vec::new(),
         }
     }
@@ -159,6 +175,64 @@ impl World {
         self.write(&format!("{name}?ID={id}"), document).await;
         let unlock = self.request("UNLOCK", &self.state(name)).json(&info);
         ok(unlock.send().await.unwrap()).await;
+    }
+
+    /// Changes a resource of a [`document`](crate::documents::document) by a run of the native lane: each `since` becomes a
+    /// version, and the run ends well. Answers its id.
+    pub(crate) async fn change_by_run(&self, name: &str, index: usize, sinces: &[u64]) -> String {
+        let address = format!("terraform_data.r{index:06}");
+        let wanted = json!({
+            "state": format!("{}/{}/{name}", self.workspace, self.environment), "kind": "apply",
+            "key": uuid::Uuid::now_v7().to_string(), "command": "kl apply -f a.tf", "who": "ann@laptop",
+            "scope": {
+                "write": [address],
+                "configuration": { "nodes": [{ "address": address, "repetition": "single" }], "calls": [] },
+            },
+        });
+        let request = self.request("POST", "/v1/runs").json(&wanted);
+        let run: Value = read(request.send().await.unwrap()).await;
+        let id = run["id"].as_str().unwrap().to_owned();
+        let password = run["backend"]["password"].as_str().unwrap();
+        let send = async |method: &str, query: &str, body: Vec<u8>| {
+            let path = format!("/v1/runs/{id}/state{query}");
+            let request = self.app.request(method, &path);
+            let request = request.basic_auth("run", Some(password)).body(body);
+            ok(request.send().await.unwrap()).await
+        };
+        let info = json!({ "ID": "lock", "Operation": "OperationTypeApply", "Info": "", "Who": "ann", "Version": "1", "Created": "2026-01-01T00:00:00Z", "Path": "" });
+        let info = info.to_string().into_bytes();
+        send("LOCK", "", info.clone()).await;
+        for since in sinces {
+            let slice = String::from_utf8(send("GET", "", Vec::new()).await).unwrap();
+            let number = |after: &str| -> u64 {
+                let (_, rest) = slice.split_once(after).unwrap();
+                let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
+                digits.parse().unwrap()
+            };
+            let (serial, before) = (number("\"serial\": "), number("\"since "));
+            let next = slice
+                .replacen(
+                    &format!("\"serial\": {serial},"),
+                    &format!("\"serial\": {},", serial + 1),
+                    1,
+                )
+                .replace(
+                    &format!("\"since {before}\""),
+                    &format!("\"since {since}\""),
+                );
+            send("POST", "?ID=lock", next.into_bytes()).await;
+        }
+        send("UNLOCK", "", info).await;
+        let path = format!("/v1/runs/{id}/finish");
+        let body = json!({ "outcome": "succeeded", "checked": true });
+        ok(self
+            .request("POST", &path)
+            .json(&body)
+            .send()
+            .await
+            .unwrap())
+        .await;
+        id
     }
 
     pub(crate) async fn tag(&self, name: &str, tag: &str, version: &str) {

@@ -20,6 +20,13 @@ pub struct ArchiveConfig {
     /// `KL_TRUSTED_ARCHIVE_KEYS`: public keys of other deployments, in base64 and separated by commas, whose archives are
     /// taken as this deployment's own.
     pub trusted: Vec<PublicKey>,
+    /// What archives may take, for each workspace the same: `KL_ARCHIVE_BYTES`, the largest archive that is taken in or
+    /// written (64 GiB); `KL_ARCHIVE_UNPACKED_BYTES`, the most one may unpack to (1 TiB); `KL_ARCHIVE_VERSIONS`, the most
+    /// versions of one (10,000, which is also the format's limit); `KL_ARCHIVE_MEMORY_BYTES`, memory for reading one
+    /// (512 MiB); `KL_ARCHIVE_ATTEMPT_SECONDS`, how long a worker may be at a job before it is given up (43,200);
+    /// `KL_ARCHIVE_JOBS`, jobs that run at once (2); `KL_ARCHIVE_IMPORTS`, imports that have not ended (20);
+    /// `KL_ARCHIVE_EXPORTS_A_DAY` (100); `KL_ARCHIVE_KEEP_SECONDS`, how long an archive can be downloaded (604,800).
+    pub limits: ArchiveLimits,
 }
 
 const FIX: &str = "write file:/an/absolute/path or s3://bucket";
@@ -36,6 +43,7 @@ impl ArchiveConfig {
         Ok(Self {
             blobs,
             trusted: trusted(source)?,
+            limits: limits(source)?,
         })
     }
 
@@ -48,7 +56,7 @@ impl ArchiveConfig {
             blobs,
             deployment_key,
             &self.trusted,
-            ArchiveLimits::default(),
+            self.limits,
         ))
     }
 }
@@ -84,6 +92,33 @@ fn open(
         return Err(mistake("blobs", format!("{place:?} is not usable"), FIX));
     };
     opened.map_err(|error| mistake("blobs", telemetry::Chain(&error).to_string(), FIX))
+}
+
+fn limits(source: &Source) -> Result<ArchiveLimits, ConfigError> {
+    const FIX: &str = "write a whole number above 0";
+    let usual = ArchiveLimits::default();
+    let number = |key: &str, usual: i64| -> Result<i64, ConfigError> {
+        let number = source.parse(key, usual, FIX)?;
+        if number < 1 {
+            return Err(mistake(key, "is not above 0", FIX));
+        }
+        Ok(number)
+    };
+    let amount = |key: &str, usual: u64| {
+        let usual = i64::try_from(usual).unwrap_or(i64::MAX);
+        number(key, usual).map(i64::unsigned_abs)
+    };
+    Ok(ArchiveLimits {
+        archive_bytes: amount("archive_bytes", usual.archive_bytes)?,
+        unpacked_bytes: amount("archive_unpacked_bytes", usual.unpacked_bytes)?,
+        versions: amount("archive_versions", usual.versions)?,
+        memory_bytes: amount("archive_memory_bytes", usual.memory_bytes)?,
+        attempt_seconds: amount("archive_attempt_seconds", usual.attempt_seconds)?,
+        jobs_at_once: number("archive_jobs", usual.jobs_at_once)?,
+        imports_at_once: number("archive_imports", usual.imports_at_once)?,
+        exports_per_day: number("archive_exports_a_day", usual.exports_per_day)?,
+        keep_seconds: number("archive_keep_seconds", usual.keep_seconds)?,
+    })
 }
 
 fn trusted(source: &Source) -> Result<Vec<PublicKey>, ConfigError> {

@@ -99,12 +99,13 @@ const EXPECTED: &[(&str, &str)] = &[
     ("unset_tag", "writer maintainer admin"),
     ("export_state", "maintainer admin"),
     ("create_import", "writer maintainer admin"),
-    ("list_missing_parts", "writer maintainer admin"),
-    ("complete_import", "writer maintainer admin"),
+    // The job of this test is another's.
+    ("list_missing_parts", "maintainer admin"),
+    ("complete_import", "maintainer admin"),
     ("list_jobs", "writer maintainer admin"),
     ("get_job", "writer maintainer admin"),
     ("download_archive", "maintainer admin"),
-    ("cancel_job", "writer maintainer admin"),
+    ("cancel_job", "maintainer admin"),
     ("get_archive_keys", "public"),
     ("get_object", "public"),
     ("put_object", "public"),
@@ -145,20 +146,24 @@ struct World {
     own: (WorkspaceId, EnvironmentId),
     other_environment: EnvironmentId,
     other: (WorkspaceId, EnvironmentId),
-    /// A run in each of those places.
+    /// A run in each of those places, and an import that waits for its archive.
     runs: [String; 3],
+    jobs: [String; 3],
     tokens: Vec<(Holder, String)>,
+    _blobs: tempfile::TempDir,
 }
 
 impl World {
     async fn make() -> Self {
         let wire = Wire::start().await;
+        let blobs = tempfile::tempdir().unwrap();
         let setup = Setup {
             database_address: Some(wire.address),
+            settings: vec![("KL_BLOBS", format!("file:{}", blobs.path().display()))],
             ..Setup::default()
         };
         let app = TestApp::start_with(TestDatabase::create().await, setup).await;
-        let (own, other_environment, other, runs, tokens) = {
+        let (own, other_environment, other, runs, jobs, tokens) = {
             let workspace = app.workspace("own").await;
             let environment = workspace.environment("own").await;
             let other_environment = workspace.environment("other").await;
@@ -180,13 +185,19 @@ impl World {
                 assert!(response.status().is_success(), "{method}: {response:?}");
             }
             let mut runs = [const { String::new() }; 3];
-            for (run, (workspace, environment, token)) in runs.iter_mut().zip([
+            let mut jobs = [const { String::new() }; 3];
+            for (index, (workspace, environment, token)) in [
                 (&workspace.id, &environment, &workspace.token),
                 (&workspace.id, &other_environment, &workspace.token),
                 (&foreign.id, &foreign_environment, &foreign.token),
-            ]) {
+            ]
+            .into_iter()
+            .enumerate()
+            {
                 let state = format!("{workspace}/{environment}/of-a-run");
-                *run = begin_plan(&app, token, &state).await;
+                runs[index] = begin_plan(&app, token, &state).await;
+                let place = format!("/v1/workspaces/{workspace}/environments/{environment}");
+                jobs[index] = ask_import(&app, token, &place).await;
             }
             let mut tokens = Vec::new();
             for role in Role::ALL {
@@ -201,6 +212,7 @@ impl World {
                 other_environment,
                 other,
                 runs,
+                jobs,
                 tokens,
             )
         };
@@ -211,7 +223,9 @@ impl World {
             other_environment,
             other,
             runs,
+            jobs,
             tokens,
+            _blobs: blobs,
         }
     }
 
@@ -236,6 +250,15 @@ impl World {
         }
     }
 
+    fn job(&self, place: Place) -> &str {
+        match place {
+            Place::Own => &self.jobs[0],
+            Place::OtherEnvironment => &self.jobs[1],
+            Place::OtherWorkspace => &self.jobs[2],
+            Place::Nowhere => "job_eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee",
+        }
+    }
+
     fn path(&self, route: &Route, place: Place) -> String {
         let (workspace, environment) = self.ids(place);
         let path = route
@@ -244,6 +267,7 @@ impl World {
             .replace("{env}", environment.as_str())
             .replace("{name}", "some-state")
             .replace("{run}", self.run(place))
+            .replace("{job}", self.job(place))
             .replace("{principal}", "pr_eeeeeeeeeeee")
             .replace("{token_id}", "eeeeeeeeeeee");
         let query = match route.scope() {
@@ -329,6 +353,19 @@ async fn begin_plan(app: &TestApp, token: &str, state: &str) -> String {
     let run: Value = response.json().await.unwrap();
     assert!(status.is_success(), "{run}");
     run["id"].as_str().unwrap().to_owned()
+}
+
+/// Asks for an import, and gives the id of its job, which waits for the archive.
+async fn ask_import(app: &TestApp, token: &str, place: &str) -> String {
+    let request = app.request("POST", &format!("{place}/imports"));
+    let request = request.bearer_auth(token).json(&serde_json::json!({
+        "name": "to-come", "size_bytes": 1, "parts": ["e".repeat(64)],
+    }));
+    let response = request.send().await.unwrap();
+    let status = response.status();
+    let job: Value = response.json().await.unwrap();
+    assert!(status.is_success(), "{job}");
+    job["id"].as_str().unwrap().to_owned()
 }
 
 #[derive(Debug)]

@@ -4,6 +4,7 @@ mod exports;
 mod imports;
 mod jobs;
 mod objects;
+mod ranges;
 mod tags;
 
 use auth::{Action, Context};

@@ -5,17 +5,20 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use axum::body::Body;
 use axum::extract::{Path, Request, State};
-use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
-use axum::response::{IntoResponse, Response};
+use axum::http::{HeaderMap, Method, StatusCode, header};
+use axum::response::Response;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use blob::{BlobError, Blobs, LocalFolder, ObjectKey, PutRefusal, PutTerms};
+use blob::{BlobError, Blobs, LocalFolder, ObjectKey, PutRefusal, PutTerms, Received};
 use bytes::Bytes;
+use engine::archive::UploadStanding;
 use futures::stream;
 use protocol::Code;
 use serde::Deserialize;
 use utoipa::IntoParams;
 
+use super::archives;
+use super::ranges::{Selected, select};
 use crate::error::ApiError;
 use crate::routes::parameter::QueryParams;
 use crate::state::AppState;
@@ -51,6 +54,11 @@ fn rejected() -> ApiError {
     ApiError::new(Code::SignatureRejected)
 }
 
+fn closed() -> ApiError {
+    let detail = "the upload was completed or has ended before";
+    ApiError::with_detail(Code::JobEnded, detail)
+}
+
 fn away(error: &BlobError) -> ApiError {
     match error {
         BlobError::Absent => ApiError::new(Code::NotFound),
@@ -77,12 +85,14 @@ fn key(segments: &[&str]) -> Result<ObjectKey, ApiError> {
     segments.join("/").parse().map_err(|_| rejected())
 }
 
-/// Downloads an archive, or from some byte on with `Range`. The address is what an export's download gave.
+/// Downloads an archive, or a range of its bytes with `Range`: one at a time; several are answered with the whole. The
+/// `ETag` names the archive for `If-Range`. The address is what an export's download gave.
 #[utoipa::path(get, path = "/v1/objects/w/{owner}/{job}/{object}", tag = "archives",
     params(("owner" = String, Path), ("job" = String, Path), ("object" = String, Path), GetTerms),
     responses((status = 200, description = "the archive", content_type = "application/octet-stream"),
-        (status = 206, description = "the rest of it", content_type = "application/octet-stream"),
-        (status = 403, body = protocol::Problem)))]
+        (status = 206, description = "a range of it", content_type = "application/octet-stream"),
+        (status = 403, body = protocol::Problem),
+        (status = 416, description = "nothing of the range is there; `Content-Range` says how many bytes are")))]
 pub(super) async fn get_object(
     State(app): State<AppState>,
     method: Method,
@@ -105,84 +115,78 @@ pub(super) async fn get_object(
     }
     let blobs = Blobs::Local(folder.clone());
     let size = blobs.size(&key).await.map_err(|error| away(&error))?;
-    let start = match headers.get(header::RANGE) {
-        None => None,
-        Some(range) => match range_start(range, size) {
-            Some(start) => Some(start),
-            None => {
-                let range = HeaderValue::from_str(&format!("bytes */{size}"));
-                let mut response = StatusCode::RANGE_NOT_SATISFIABLE.into_response();
-                if let Ok(range) = range {
-                    response.headers_mut().insert(header::CONTENT_RANGE, range);
-                }
-                return Ok(response);
-            }
-        },
+    // An object never changes, and its last segment was drawn for it alone.
+    let etag = format!("\"{object}\"");
+    let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
+    // Only GET has ranges.
+    let range = text(header::RANGE).filter(|_| method == Method::GET);
+    let selected = match headers.get(header::IF_RANGE) {
+        Some(condition) => select(
+            range,
+            Some(condition.to_str().unwrap_or_default()),
+            &etag,
+            size,
+        ),
+        None => select(range, None, &etag, size),
     };
-    let from = start.unwrap_or(0);
+    let response = Response::builder()
+        .header(header::CONTENT_TYPE, "application/octet-stream")
+        .header(header::ACCEPT_RANGES, "bytes")
+        .header(header::ETAG, etag);
+    let (response, start, end) = match selected {
+        Selected::Whole => (response.status(StatusCode::OK), 0, size),
+        Selected::Part { start, end } => {
+            let range = format!("bytes {start}-{}/{size}", end - 1);
+            let response = response.header(header::CONTENT_RANGE, range);
+            (response.status(StatusCode::PARTIAL_CONTENT), start, end)
+        }
+        Selected::Nothing => {
+            let response = response.header(header::CONTENT_RANGE, format!("bytes */{size}"));
+            (response.status(StatusCode::RANGE_NOT_SATISFIABLE), 0, 0)
+        }
+    };
     let body = if method == Method::HEAD {
         Body::empty()
     } else {
-        Body::from_stream(pieces(blobs, key, from, size))
+        Body::from_stream(pieces(blobs, key, start, end))
     };
-    let mut response = Response::builder()
-        .status(if start.is_some() {
-            StatusCode::PARTIAL_CONTENT
-        } else {
-            StatusCode::OK
-        })
-        .header(header::CONTENT_TYPE, "application/octet-stream")
-        .header(header::CONTENT_LENGTH, size - from)
-        .header(header::ACCEPT_RANGES, "bytes")
+    response
+        .header(header::CONTENT_LENGTH, end - start)
         .header(
             header::CONTENT_DISPOSITION,
             format!("attachment; filename=\"{name}\""),
-        );
-    if start.is_some() {
-        let last = size.saturating_sub(1);
-        response = response.header(header::CONTENT_RANGE, format!("bytes {from}-{last}/{size}"));
-    }
-    response
+        )
         .body(body)
         .map_err(|error| ApiError::internal(&error))
-}
-
-/// `bytes=N-`, the one form that going on with a download takes.
-fn range_start(range: &HeaderValue, size: u64) -> Option<u64> {
-    let start = range
-        .to_str()
-        .ok()?
-        .strip_prefix("bytes=")?
-        .strip_suffix('-')?;
-    start.parse().ok().filter(|start| *start < size)
 }
 
 fn pieces(
     blobs: Blobs,
     key: ObjectKey,
     start: u64,
-    size: u64,
+    end: u64,
 ) -> impl futures::Stream<Item = Result<Bytes, BlobError>> {
     stream::try_unfold(start, move |at| {
         let (blobs, key) = (blobs.clone(), key.clone());
         async move {
-            if at >= size {
+            if at >= end {
                 return Ok(None);
             }
-            let end = (at + PIECE).min(size);
-            let piece = blobs.read(&key, at, end).await?;
-            Ok(Some((piece, end)))
+            let next = (at + PIECE).min(end);
+            let piece = blobs.read(&key, at, next).await?;
+            Ok(Some((piece, next)))
         }
     })
 }
 
 /// Uploads a part of an archive. Address and headers are what an import's parts gave; the body must be the very bytes that
-/// were announced. The same again changes nothing.
+/// were announced. The same again changes nothing. Once the upload is complete or given up, nothing is taken any more.
 #[utoipa::path(put, path = "/v1/objects/w/{owner}/{job}/q/{upload}/{part}", tag = "archives",
     params(("owner" = String, Path), ("job" = String, Path), ("upload" = String, Path), ("part" = String, Path),
         PutQuery),
     request_body(content = String, content_type = "application/octet-stream"),
-    responses((status = 200, description = "It is there"), (status = 403, body = protocol::Problem)))]
+    responses((status = 200, description = "It is there"), (status = 403, body = protocol::Problem),
+        (status = 409, body = protocol::Problem)))]
 pub(super) async fn put_object(
     State(app): State<AppState>,
     Path((owner, job, upload, part)): Path<(String, String, String, String)>,
@@ -203,8 +207,18 @@ pub(super) async fn put_object(
     {
         return Err(rejected());
     }
+    let (archives, place) = (archives(&app)?, (&*owner, &*job, &*upload));
+    if archives.upload_standing(place).await? != UploadStanding::Open {
+        return Err(closed());
+    }
     let received = folder.receive(&key, &terms, body.into_data_stream()).await;
     match received {
+        Ok(Received::Stored) if archives.upload_standing(place).await? == UploadStanding::Ended => {
+            // It ended while the body came in, and nobody wants the part. Clean-up would find it, too.
+            let blobs = Blobs::Local(folder.clone());
+            blobs.delete(&key).await.map_err(|error| away(&error))?;
+            Err(closed())
+        }
         Ok(_) => Ok(StatusCode::OK),
         Err(PutRefusal::Size) => Err(ApiError::with_detail(
             Code::DigestMismatch,
