@@ -19,6 +19,7 @@ mod s3_server;
 mod documents;
 mod jobs;
 mod kills;
+mod memory;
 mod outages;
 mod quotas;
 mod refusals;
