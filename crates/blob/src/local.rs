@@ -248,6 +248,16 @@ impl LocalUpload {
     }
 
     pub(crate) async fn finish(mut self) -> Result<(), BlobError> {
+        let placed = self.place().await;
+        if placed.is_err() {
+            // On a full disk above all, what is not there should not take its room. The first error is the one to tell.
+            _ = remove(&self.part).await;
+        }
+        placed
+    }
+
+    async fn place(&mut self) -> Result<(), BlobError> {
+        // A write that failed is heard of here at the latest.
         self.file.flush().await?;
         self.file.sync_all().await?;
         if let Some(folder) = self.target.parent() {
