@@ -8,6 +8,7 @@
 mod applies;
 mod archive;
 mod client;
+mod contention;
 mod corpus;
 mod delta;
 mod disk;
@@ -93,18 +94,20 @@ enum Group {
     Applies,
     Memory,
     Locks,
+    Contention,
     Small,
     Archive,
 }
 
 impl Group {
-    const ALL: [Self; 13] = [
+    const ALL: [Self; 14] = [
         Self::Corpus,
         Self::Split,
         Self::Small,
         Self::Snapshot,
         Self::Memory,
         Self::Locks,
+        Self::Contention,
         Self::Instance,
         Self::Delta,
         Self::Slice,
@@ -127,6 +130,7 @@ impl Group {
             Self::Applies => applies::NAMES,
             Self::Memory => memory::NAMES,
             Self::Locks => locks::NAMES,
+            Self::Contention => contention::NAMES,
             Self::Small => small::NAMES,
             Self::Archive => archive::NAMES,
         }
@@ -145,6 +149,7 @@ impl Group {
             Self::Applies => applies::measure(bench, report).await,
             Self::Memory => memory::measure(bench, report).await,
             Self::Locks => locks::measure(bench, report).await,
+            Self::Contention => contention::measure(bench, report).await,
             Self::Small => small::measure(bench, report).await,
             Self::Archive => archive::measure(bench, report).await,
         }
