@@ -169,7 +169,7 @@ impl Holder {
         turn.reserve_ms.push(ms(began.elapsed()));
         let value = format!("{:016x}", rand::random::<u64>());
         let commit = json!({
-            "apply_id": self.run, "base_serial": 1, "mode": "delta",
+            "apply_id": self.run, "mode": "delta",
             "delta": {
                 "terraform_version": "1.11.4", "lineage": LINEAGE,
                 "resources": [resource(self.number, &value)], "write_set": [address],
