@@ -276,10 +276,13 @@ impl<'a> View<'a> {
         rows.map_or(&[], Vec::as_slice)
     }
 
-    /// Whether anything was broken in a time or shortly before.
+    /// Whether anything was broken in a time or shortly before. A replica that is drained breaks nothing: whoever waits
+    /// there is told to come again, and keeps the place.
     #[must_use]
     pub fn is_disturbed(&self, from_us: u64, to_us: u64, echo_us: u64) -> bool {
-        let meets = |it: &Disturbance<'_>| it.from_us <= to_us && it.to_us + echo_us >= from_us;
+        let meets = |it: &Disturbance<'_>| {
+            it.kind != "replica drained" && it.from_us <= to_us && it.to_us + echo_us >= from_us
+        };
         self.disturbances.iter().any(meets)
     }
 

@@ -28,6 +28,10 @@ impl Actor {
             let broken = self.chance(6) && self.break_lock(&state.name).await;
             if let Some(mut document) = self.read(&state.name).await {
                 let mut sent = Vec::new();
+                if broken {
+                    // Meanwhile others lock and write.
+                    self.pause(900).await;
+                }
                 for _ in 0..1 + u32::from(self.chance(40)) {
                     let at = rand::RngExt::random_range(&mut self.rng, 0..state.addresses.len());
                     let own = [

@@ -19,10 +19,13 @@ pub struct Profile {
     pub name: String,
     /// How long clients work while faults happen, at least; it ends when the faults have happened.
     pub storm_ms: u64,
+    /// The calm goes on until so many operations have ended in all, if the machine is not too slow for that.
+    pub operations: u64,
     /// How often each kind of fault happens.
     pub counts: FaultCounts,
-    /// How long clients work before a liar.
+    /// How long clients work before a liar, at most; so many lies are enough.
     pub liar_ms: u64,
+    pub lies: u64,
     /// How many clients of each kind.
     pub native: usize,
     pub primitive: usize,
@@ -39,7 +42,8 @@ impl Profile {
     pub fn named(name: &str) -> Option<Self> {
         let quick = Self {
             name: name.to_owned(),
-            storm_ms: 100_000,
+            storm_ms: 60_000,
+            operations: 21_000,
             counts: FaultCounts {
                 replica_kills: 14,
                 replica_freezes: 14,
@@ -52,7 +56,8 @@ impl Profile {
                 links: 48,
                 crash_points: 40,
             },
-            liar_ms: 45_000,
+            liar_ms: 90_000,
+            lies: 101_000,
             native: 10,
             primitive: 3,
             terraform: 4,
@@ -64,14 +69,17 @@ impl Profile {
             "quick" => Some(quick),
             // As long as one likes to wait: the quick one five times over.
             "long" => Some(Self {
-                storm_ms: 500_000,
+                storm_ms: 300_000,
+                operations: 105_000,
                 counts: quick.counts.times(5),
-                liar_ms: 120_000,
+                liar_ms: 240_000,
+                lies: 500_000,
                 ..quick
             }),
             // Enough to see that everything turns.
             "smoke" => Some(Self {
                 storm_ms: 15_000,
+                operations: 0,
                 counts: FaultCounts {
                     replica_kills: 2,
                     replica_freezes: 1,

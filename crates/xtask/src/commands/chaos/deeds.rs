@@ -55,6 +55,11 @@ impl<'a> Deeds<'a> {
         })
     }
 
+    /// From now on every crash point is this one.
+    pub(super) fn die_only_at(&mut self, step: &str) {
+        self.points = vec![step.to_owned()];
+    }
+
     /// Carries out both rows of a plan at once, each from its first fault to its last.
     pub(super) async fn both_rows(&self, rows: &[Vec<Fault>; 2]) -> Result<()> {
         tokio::try_join!(self.row(&rows[0]), self.row(&rows[1])).map(drop)

@@ -22,6 +22,8 @@ pub(super) const REST_WITHIN: Duration = Duration::from_secs(45);
 /// After the last fault, how long it echoes.
 const SETTLE: Duration = Duration::from_millis(2_500);
 const CALM_FOR: Duration = Duration::from_secs(10);
+/// How much longer it may last, for the sake of the number of operations.
+const LONGEST_CALM: Duration = Duration::from_secs(75);
 /// How long a drill goes on after what it is about.
 const DRILL_ECHO: Duration = Duration::from_millis(1_500);
 
@@ -115,6 +117,10 @@ pub(super) async fn storm(stage: &Stage, plan: &Plan, place: &Place) -> Result<u
 
     phase(&log, CALM);
     tokio::time::sleep(CALM_FOR).await;
+    let longest = Instant::now() + LONGEST_CALM;
+    while log.operations() < plan.profile.operations && Instant::now() < longest {
+        tokio::time::sleep(Duration::from_millis(250)).await;
+    }
     if plan.profile.drills {
         drills(&deeds, &log).await?;
     }
@@ -189,7 +195,10 @@ pub(super) async fn before_a_liar(stage: &Stage, plan: &Plan, place: &Place) -> 
     stage.lead_redis_to(liar.port());
     phase(&log, "liar");
     let clients = Clients::start(&world, plan);
-    tokio::time::sleep(Duration::from_millis(plan.profile.liar_ms)).await;
+    let longest = Instant::now() + Duration::from_millis(plan.profile.liar_ms);
+    while liar.lies() < plan.profile.lies && Instant::now() < longest {
+        tokio::time::sleep(Duration::from_millis(250)).await;
+    }
     // Nobody can be served in order before a liar, and some would wait for ever.
     stage.lead_redis_to(stage.redis_port().await);
     let stuck = clients.rest(REST_WITHIN).await;

@@ -43,10 +43,14 @@ struct Tooth {
     off: &'static str,
     /// Where it must show, in any of them.
     shows: &'static [Invariant],
+    /// What must be said of it, where another rule that is off shows in the same place.
+    says: &'static str,
     faults: FaultCounts,
+    /// The one step at which replicas are to die.
+    step: Option<&'static str>,
 }
 
-use Invariant::{I1, I2, I3, I4, I5, I6, I7, I8, I11, I12, I13, I14};
+use Invariant::{I1, I2, I3, I4, I5, I7, I8, I11, I12, I13, I14};
 
 /// Nothing breaks.
 const NONE: FaultCounts = FaultCounts {
@@ -89,14 +93,32 @@ const fn tooth(
         name,
         off,
         shows,
+        says: "",
         faults,
+        step: None,
+    }
+}
+
+/// One that shows only where another is off, too, and then in a lost update.
+const fn behind_liveness(name: &'static str, off: &'static str) -> Tooth {
+    Tooth {
+        says: "but its writer saw",
+        ..tooth(name, off, &[I4], NONE)
+    }
+}
+
+/// One that shows only where a replica dies at a certain step.
+const fn at_step(tooth: Tooth, step: &'static str) -> Tooth {
+    Tooth {
+        step: Some(step),
+        ..tooth
     }
 }
 
 const TEETH: [Tooth; 18] = [
     tooth("ledger_check", "ledger_check", &[I1], NO_INDEX),
     tooth("liveness", "liveness", &[I4, I8], NONE),
-    tooth("version_check", "liveness,version_check", &[I4, I6], NONE),
+    behind_liveness("version_check", "liveness,version_check"),
     tooth("receipts", "receipts", &[I4, I7], NONE),
     tooth("kept_results", "kept_results", &[I8], NONE),
     tooth("unsettled_marks", "unsettled_marks", &[I8], NONE),
@@ -107,14 +129,12 @@ const TEETH: [Tooth; 18] = [
     tooth("write_cover", "write_cover", &[I4], NONE),
     tooth("queue_order", "queue_order", &[I11], NONE),
     tooth("wake", "wake", &[I11, I12], NONE),
-    tooth(
-        "http_version_check",
-        "liveness,http_version_check",
-        &[I4, I6],
-        NONE,
-    ),
+    behind_liveness("http_version_check", "liveness,http_version_check"),
     tooth("end_index", "end_index", &[I12, I14], NONE),
-    tooth("atomic_end", "atomic_end", &[I2, I8, I12], CRASHES),
+    at_step(
+        tooth("atomic_end", "atomic_end", &[I2, I8, I12], CRASHES),
+        "release.before",
+    ),
     tooth("mixed_lanes", "mixed_lanes", &[I1], NONE),
     tooth("late_duplicates", "late_duplicates", &[I4, I5], NONE),
 ];
@@ -184,8 +204,10 @@ async fn seek(
         let profile = Profile {
             name: tooth.name.to_owned(),
             storm_ms: STORM_MS,
+            operations: 0,
             counts: tooth.faults,
             liar_ms: 0,
+            lies: 0,
             native: 10,
             primitive: 3,
             terraform: 4,
@@ -196,10 +218,10 @@ async fn seek(
         let prefix = format!("tooth{number}-{round}-");
         let plan = Plan::draw(seed + u64::from(round), profile, &prefix);
         let place = Place::create(base.join(tooth.name).join(round.to_string()))?;
-        let violations = one_round(stage, &plan, &place).await?;
+        let violations = one_round(stage, &plan, &place, tooth.step).await?;
         let found = violations
             .into_iter()
-            .find(|violation| tooth.shows.contains(&violation.invariant));
+            .find(|it| tooth.shows.contains(&it.invariant) && it.what.contains(tooth.says));
         if let Some(violation) = found {
             return Ok(Some((round, violation)));
         }
@@ -207,12 +229,20 @@ async fn seek(
     Ok(None)
 }
 
-async fn one_round(stage: &Stage, plan: &Plan, place: &Place) -> Result<Vec<Violation>> {
+async fn one_round(
+    stage: &Stage,
+    plan: &Plan,
+    place: &Place,
+    step: Option<&str>,
+) -> Result<Vec<Violation>> {
     place.write_plan(plan)?;
     let log = Log::create(&place.history())?;
     let world = world(stage, plan, &log)?;
     super::dump::seed(&world.wire, plan).await?;
-    let deeds = Deeds::new(stage, log.clone()).await?;
+    let mut deeds = Deeds::new(stage, log.clone()).await?;
+    if let Some(step) = step {
+        deeds.die_only_at(step);
+    }
     let clients = Clients::start(&world, plan);
     phase(&log, "storm");
     if plan.fault_count() > 0 {
