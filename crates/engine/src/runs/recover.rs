@@ -13,7 +13,7 @@ use tfstate::{Document, State as Rows};
 use uuid::Uuid;
 
 use super::begin::{Asking, json, native};
-use super::keys::begun_before;
+use super::keys::{begun_before, begun_meanwhile};
 use super::standing::kind_text;
 use super::threeway::{At, Changed, Standing, any_new, beside, changed, choose};
 use super::view::view;
@@ -140,7 +140,9 @@ impl Engine {
             reservation_id: Some(held.id),
             request_digest: &asking.request_digest,
         };
-        store::insert_run(&mut tx, &new).await?;
+        store::insert_run(&mut tx, &new)
+            .await
+            .map_err(begun_meanwhile)?;
         let wanted = Commit {
             run,
             state: state.id,
