@@ -30,8 +30,9 @@ struct Waiter<'a> {
 
 /// A service that takes longer than this over a request may forget, between two of them, who waits.
 fn alive_us(view: &View<'_>) -> u64 {
-    let third = view.times.seconds(15.0);
-    u64::try_from(third.as_micros()).unwrap_or(u64::MAX)
+    // A waiting Terraform pauses for 16 s and is forgotten after 40.
+    let latency = view.times.seconds(11.0);
+    u64::try_from(latency.as_micros()).unwrap_or(u64::MAX)
 }
 
 fn granted<'a>(view: &View<'a>, operation: &Operation<'_>) -> Option<&'a Reservation> {

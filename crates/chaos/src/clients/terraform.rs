@@ -1,5 +1,7 @@
 //! Plain Terraform on the wire: LOCK with the same ID until it is its turn, GET, POST with the ID, UNLOCK with the same bytes.
 
+use std::time::Instant;
+
 use super::{Actor, Outcome, describe_refusal, nothing, sha256};
 use crate::document::Document;
 use crate::history::{Answer, Call, Event, Write};
@@ -71,7 +73,10 @@ impl Actor {
         let op = self.world.log.invoke(&self.plan.name, call);
         let mut total = Answer::default();
         for tried in 0..TRIES {
+            let sent = Instant::now();
             let said = self.world.wire.repeat(self.number, &request).await;
+            let took_us = u64::try_from(sent.elapsed().as_micros()).unwrap_or(u64::MAX);
+            total.longest_gap_us = total.longest_gap_us.max(took_us);
             total.tries += said.tries;
             total.troubles += said.troubles;
             if said.troubles > 0 {
