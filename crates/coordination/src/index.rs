@@ -55,6 +55,20 @@ pub struct Held {
     pub info: String,
 }
 
+/// Up to where the index knows every grant and end of a state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Mark {
+    pub incarnation: i64,
+    pub known_gen: i64,
+}
+
+/// Whether somebody is known to have waited for a part of a state before its table was loaded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Contention {
+    Seen,
+    Unknown,
+}
+
 /// What became of a load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Loaded {
@@ -80,6 +94,7 @@ struct Scripts {
     load: Script,
     waiting: Script,
     leave: Script,
+    forget: Script,
 }
 
 impl Index {
@@ -92,6 +107,7 @@ impl Index {
             load: Script::new(include_str!("scripts/load.lua")),
             waiting: Script::new(include_str!("scripts/waiting.lua")),
             leave: Script::new(include_str!("scripts/leave.lua")),
+            forget: Script::new(include_str!("scripts/forget.lua")),
         };
         Self {
             link,
@@ -126,6 +142,7 @@ impl Index {
             ask.about.to_owned(),
             END_REMEMBERED.as_millis().to_string(),
             u8::from(holds(Rule::QueueOrder)).to_string(),
+            SETTLING.as_millis().to_string(),
         ];
         let answer: Vec<String> = self
             .link
@@ -178,18 +195,22 @@ impl Index {
         Ok(())
     }
 
-    /// Replaces the table of a state by what the ledger held at `gen`, unless it knows more.
+    /// Replaces the table of a state by what the ledger held at `gen`, unless it knows more, and wakes those who wait.
+    /// Where the table was lost those take their places again before anybody is admitted.
     pub async fn load(
         &self,
         key: &StateKey,
         incarnation: i64,
         r#gen: i64,
         held: &[Held],
+        contention: Contention,
     ) -> Result<Loaded, Away> {
         let mut arguments = vec![
             incarnation.to_string(),
             r#gen.to_string(),
             SETTLING.as_millis().to_string(),
+            key.channel(),
+            u8::from(contention == Contention::Seen).to_string(),
         ];
         for one in held {
             arguments.extend([
@@ -209,6 +230,30 @@ impl Index {
             Some("NEWER") => Ok(Loaded::Newer),
             _ => Err(Away),
         }
+    }
+
+    /// What the index knows of a state; `None` where it has no table of it.
+    pub async fn mark(&self, key: &StateKey) -> Result<Option<Mark>, Away> {
+        let [meta, ..] = key.tables();
+        let mut get = redis::cmd("HMGET");
+        get.arg(meta).arg("inc").arg("wm");
+        let (incarnation, known_gen): (Option<i64>, Option<i64>) = self.link.query(&get).await?;
+        Ok(incarnation
+            .zip(known_gen)
+            .map(|(incarnation, known_gen)| Mark {
+                incarnation,
+                known_gen,
+            }))
+    }
+
+    /// Deletes the table of a state of which it knows no more than this gen, and in which there is nothing.
+    pub async fn forget(&self, key: &StateKey, mark: Mark) -> Result<(), Away> {
+        let arguments = [mark.incarnation.to_string(), mark.known_gen.to_string()];
+        let _: i64 = self
+            .link
+            .run(&self.scripts.forget, &key.tables(), &arguments)
+            .await?;
+        Ok(())
     }
 
     /// Takes a request out of the queue, or gives back its admission.

@@ -1,4 +1,4 @@
-//! Redis: the index of reservations, the queue of those who wait for one, and wake-ups.
+//! Redis: the index of reservations, the queue of those who wait for one, wake-ups, and snapshots of graphs.
 //!
 //! Postgres says yes, Redis says wait. A reservation exists when its row is committed in the ledger; the index may turn
 //! a request away or order it, never grant it. Everything here may be lost, late or wrong at any moment: that costs time
@@ -15,12 +15,14 @@ mod keys;
 mod link;
 mod nodes;
 mod queue;
+mod shelf;
 mod ticket;
 mod wake;
 
-pub use index::{Admission, Ask, Held, Index, Loaded, Queueing};
+pub use index::{Admission, Ask, Contention, Held, Index, Loaded, Mark, Queueing};
 pub use keys::StateKey;
 pub use link::{Away, Link, LinkError};
 pub use queue::{Place, Waiter};
+pub use shelf::{Label, Shelf, Shelved};
 pub use ticket::{Ticket, TicketKey};
 pub use wake::{Wake, Wakes};

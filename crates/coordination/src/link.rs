@@ -21,6 +21,8 @@ pub struct LinkError(String);
 const BREAK: Duration = Duration::from_secs(1);
 /// How long a script may take. A slow answer is worth less than none.
 const PATIENCE: Duration = Duration::from_millis(500);
+/// How long a large value may be on its way: still less than making it anew.
+const LARGE_PATIENCE: Duration = Duration::from_secs(2);
 const POOL_SIZE: usize = 8;
 
 /// A connection to Redis. Cheap to clone.
@@ -38,6 +40,8 @@ struct Inner {
     pool: Pool,
     /// A server to subscribe at: in a cluster each passes messages on.
     client: redis::Client,
+    /// How long an answer is waited for.
+    patience: Duration,
     started: Instant,
     /// Milliseconds since `started` until which Redis is left alone.
     broken_until: AtomicU64,
@@ -59,10 +63,24 @@ impl Link {
     ///
     /// When the address is none of these.
     pub fn new(address: &str) -> Result<Self, LinkError> {
+        Self::with_patience(address, PATIENCE)
+    }
+
+    /// As [`Link::new`], for a cache of large values. What goes wrong with it does not keep the index from being asked.
+    ///
+    /// # Errors
+    ///
+    /// When the address is no such address.
+    pub fn for_large_values(address: &str) -> Result<Self, LinkError> {
+        Self::with_patience(address, LARGE_PATIENCE)
+    }
+
+    fn with_patience(address: &str, patience: Duration) -> Result<Self, LinkError> {
         let (pool, client) = pool(address)?;
         Ok(Self(Arc::new(Inner {
             pool,
             client,
+            patience,
             started: Instant::now(),
             broken_until: AtomicU64::new(0),
             evicts: AtomicBool::new(false),
@@ -72,9 +90,13 @@ impl Link {
     /// Whether the index may be used: Redis answers, and keeps what it was given.
     #[must_use]
     pub fn is_usable(&self) -> bool {
+        self.is_up() && !self.0.evicts.load(Ordering::Relaxed)
+    }
+
+    /// Whether Redis answered when it was last asked, or that is a while ago.
+    fn is_up(&self) -> bool {
         let since = u64::try_from(self.0.started.elapsed().as_millis()).unwrap_or(u64::MAX);
         since >= self.0.broken_until.load(Ordering::Relaxed)
-            && !self.0.evicts.load(Ordering::Relaxed)
     }
 
     /// Reads the server's eviction policy, and stops using the index under any but `noeviction`. Answers the policy.
@@ -127,6 +149,9 @@ impl Link {
     }
 
     pub(crate) async fn query<T: FromRedisValue>(&self, command: &Cmd) -> Result<T, Away> {
+        if !self.is_up() {
+            return Err(Away);
+        }
         let outcome = self.ask(command).await;
         self.judge(outcome)
     }
@@ -143,9 +168,9 @@ impl Link {
                 Pool::Cluster(pool) => Ok(command.query_async(&mut pool.get().await?).await?),
             }
         };
-        tokio::time::timeout(PATIENCE, answer)
+        tokio::time::timeout(self.0.patience, answer)
             .await
-            .unwrap_or(Err(Trouble::Late))
+            .unwrap_or(Err(Trouble::Late(self.0.patience)))
     }
 
     fn judge<T>(&self, outcome: Result<T, Trouble>) -> Result<T, Away> {
@@ -153,7 +178,7 @@ impl Link {
             let until = self.0.started.elapsed() + BREAK;
             let until = u64::try_from(until.as_millis()).unwrap_or(u64::MAX);
             self.0.broken_until.store(until, Ordering::Relaxed);
-            tracing::warn!(error = %trouble, "Redis does not answer as it should; reservations go without their index");
+            tracing::warn!(error = %trouble, "Redis does not answer as it should; what can go without it does");
             Away
         })
     }
@@ -181,8 +206,8 @@ enum Trouble {
     Redis(#[from] RedisError),
     #[error("no connection: {0}")]
     Pool(#[from] deadpool_redis::PoolError),
-    #[error("no answer in {} ms", PATIENCE.as_millis())]
-    Late,
+    #[error("no answer in {} ms", .0.as_millis())]
+    Late(Duration),
 }
 
 fn is_no_script(trouble: &Trouble) -> bool {

@@ -47,6 +47,20 @@ impl Wakes {
         }
     }
 
+    /// The states that somebody in this process waits for.
+    #[must_use]
+    pub fn listened(&self) -> Vec<StateKey> {
+        let map = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        map.keys().cloned().collect()
+    }
+
+    /// How many in this process wait for a state.
+    #[must_use]
+    pub fn count(&self, key: &StateKey) -> usize {
+        let map = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        map.get(key).map_or(0, |listeners| listeners.count)
+    }
+
     /// Wakes those who wait for a state in this process.
     pub fn wake(&self, key: &StateKey) {
         let map = self.0.lock().unwrap_or_else(PoisonError::into_inner);

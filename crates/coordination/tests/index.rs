@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 use coordination::{
-    Admission, Ask, Held, Index, Link, Loaded, Queueing, StateKey, Ticket, TicketKey, Wakes,
+    Admission, Ask, Contention, Held, Index, Link, Loaded, Queueing, StateKey, Ticket, TicketKey,
+    Wakes,
 };
 use graph::claims::{Access, Claim, ClaimSet, Nodes, Path};
 use proptest::prelude::*;
@@ -92,7 +93,9 @@ fn an_empty_index_asks_to_be_loaded_and_then_admits() {
         let (index, key) = (index(), new_state());
         let nodes = write("terraform_data.a");
         assert_eq!(admit(&index, &key, "k", &nodes).await, Admission::Rebuild);
-        let loaded = index.load(&key, INCARNATION, 4, &[]).await;
+        let loaded = index
+            .load(&key, INCARNATION, 4, &[], Contention::Unknown)
+            .await;
         assert_eq!(loaded, Ok(Loaded::Yes));
         let admitted = Admission::Admitted { known_gen: 4 };
         assert_eq!(admit(&index, &key, "k", &nodes).await, admitted);
@@ -107,7 +110,10 @@ fn an_empty_index_asks_to_be_loaded_and_then_admits() {
 fn waiters_are_served_in_their_order_and_only_where_they_conflict() {
     runtime().block_on(async {
         let (index, key) = (index(), new_state());
-        index.load(&key, INCARNATION, 0, &[]).await.unwrap();
+        index
+            .load(&key, INCARNATION, 0, &[], Contention::Unknown)
+            .await
+            .unwrap();
         let narrow = write("terraform_data.a");
         let whole = ClaimSet::whole_state().nodes();
         assert!(is_admitted(&admit(&index, &key, "first", &narrow).await));
@@ -148,7 +154,10 @@ fn a_terraform_that_tries_once_holds_nobody_up() {
     runtime().block_on(async {
         let (index, key) = (index(), new_state());
         let holder = held(1, write("terraform_data.a"));
-        index.load(&key, INCARNATION, 1, &[holder]).await.unwrap();
+        index
+            .load(&key, INCARNATION, 1, &[holder], Contention::Unknown)
+            .await
+            .unwrap();
         let whole = ClaimSet::whole_state().nodes();
         let terraform = Ask {
             key: &key,
@@ -178,7 +187,13 @@ fn a_ticket_brings_its_old_place_back_after_a_loss() {
         let signer = TicketKey::new([1; 32]);
         let holder = held(1, write("terraform_data.a"));
         index
-            .load(&key, INCARNATION, 1, std::slice::from_ref(&holder))
+            .load(
+                &key,
+                INCARNATION,
+                1,
+                std::slice::from_ref(&holder),
+                Contention::Unknown,
+            )
             .await
             .unwrap();
         let old = place(admit(&index, &key, "old", &write("terraform_data.a")).await);
@@ -195,7 +210,10 @@ fn a_ticket_brings_its_old_place_back_after_a_loss() {
             admit(&index, &key, "new", &write("terraform_data.a")).await,
             Admission::Rebuild
         );
-        index.load(&key, INCARNATION, 1, &[holder]).await.unwrap();
+        index
+            .load(&key, INCARNATION, 1, &[holder], Contention::Unknown)
+            .await
+            .unwrap();
         let new = place(admit(&index, &key, "new", &write("terraform_data.a")).await);
         assert_eq!(new.ahead, 0);
         let ask = Ask {
@@ -212,6 +230,87 @@ fn a_ticket_brings_its_old_place_back_after_a_loss() {
         );
         let new = place(admit(&index, &key, "new", &write("terraform_data.a")).await);
         assert_eq!(new.ahead, 1);
+    });
+}
+
+#[test]
+fn after_a_loss_those_who_waited_are_served_in_the_order_in_which_they_came() {
+    runtime().block_on(async {
+        let (index, key) = (index(), new_state());
+        let nodes = write("terraform_data.a");
+        let holder = held(1, nodes.clone());
+        index
+            .load(&key, INCARNATION, 1, &[holder], Contention::Unknown)
+            .await
+            .unwrap();
+        let names = ["first", "second", "third"];
+        let mut tickets = Vec::new();
+        for name in names {
+            let first_seen_ms = place(admit(&index, &key, name, &nodes).await).first_seen_ms;
+            tickets.push(Ticket { first_seen_ms });
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+        let again = async |waiter: usize| {
+            let ask = Ask {
+                key: &key,
+                incarnation: INCARNATION,
+                idem_key: names[waiter],
+                nodes: &nodes,
+                queue: Queueing::Native(Some(tickets[waiter])),
+                about: "",
+            };
+            index.admit(&ask).await.unwrap()
+        };
+        // The holder ends, and the index is lost with all that it knew of either.
+        flush(&key).await;
+        index
+            .load(&key, INCARNATION, 2, &[], Contention::Unknown)
+            .await
+            .unwrap();
+        for waiter in [2, 1, 0] {
+            assert!(place(again(waiter).await).is_settling());
+        }
+        assert!(
+            place(admit(&index, &key, "new", &nodes).await)
+                .holders
+                .is_empty()
+        );
+        tokio::time::sleep(std::time::Duration::from_millis(2_100)).await;
+        assert_eq!(place(admit(&index, &key, "new", &nodes).await).ahead, 3);
+        assert_eq!(place(again(2).await).ahead, 2);
+        assert_eq!(place(again(1).await).ahead, 1);
+        assert!(is_admitted(&again(0).await));
+    });
+}
+
+#[test]
+fn a_table_is_forgotten_when_there_is_nothing_in_it() {
+    runtime().block_on(async {
+        let (index, key) = (index(), new_state());
+        let nodes = write("terraform_data.a");
+        assert_eq!(index.mark(&key).await, Ok(None));
+        index
+            .load(&key, INCARNATION, 4, &[], Contention::Unknown)
+            .await
+            .unwrap();
+        let mark = index.mark(&key).await.unwrap().unwrap();
+        assert_eq!((mark.incarnation, mark.known_gen), (INCARNATION, 4));
+        assert!(is_admitted(&admit(&index, &key, "k", &nodes).await));
+        index.forget(&key, mark).await.unwrap();
+        assert_eq!(
+            index.mark(&key).await,
+            Ok(Some(mark)),
+            "somebody is admitted"
+        );
+        index.leave(&key, "k").await.unwrap();
+        let older = coordination::Mark {
+            known_gen: 3,
+            ..mark
+        };
+        index.forget(&key, older).await.unwrap();
+        assert_eq!(index.mark(&key).await, Ok(Some(mark)), "it knows more");
+        index.forget(&key, mark).await.unwrap();
+        assert_eq!(index.mark(&key).await, Ok(None));
     });
 }
 
@@ -353,7 +452,7 @@ proptest! {
     fn lua_and_rust_agree_on_what_conflicts(one in any_claims(), other in any_claims()) {
         runtime().block_on(async {
             let (index, key) = (index(), new_state());
-            index.load(&key, INCARNATION, 1, &[held(1, one.clone())]).await.unwrap();
+            index.load(&key, INCARNATION, 1, &[held(1, one.clone())], Contention::Unknown).await.unwrap();
             let answer = admit(&index, &key, "k", &other).await;
             let expected = one.conflict(&other);
             // Whoever is compatible waits at most for the settling after a load.
@@ -382,7 +481,7 @@ proptest! {
             }).collect();
             let held_at = |r#gen| -> Vec<Held> { lives.iter().filter_map(|life| life.at(r#gen)).collect() };
             let last = 3 * lives.len() as i64;
-            index.load(&key, INCARNATION, 0, &[]).await.unwrap();
+            index.load(&key, INCARNATION, 0, &[], Contention::Unknown).await.unwrap();
             let mut everything = told;
             everything.extend((0..lives.len()).flat_map(|place| {
                 [Step::Grant(place), Step::Widen(place), Step::End(place)]
@@ -403,7 +502,7 @@ proptest! {
                         index.end(&key, INCARNATION, life.id, life.granted_gen + 2).await.unwrap();
                     }
                     Step::Load(r#gen) if r#gen <= last => {
-                        index.load(&key, INCARNATION, r#gen, &held_at(r#gen)).await.unwrap();
+                        index.load(&key, INCARNATION, r#gen, &held_at(r#gen), Contention::Unknown).await.unwrap();
                     }
                     Step::Load(_) => {}
                 }

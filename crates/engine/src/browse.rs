@@ -23,6 +23,8 @@ pub struct Status {
     pub unsettled: Vec<Unsettled>,
     /// Who waits for a part of it, in their order.
     pub waiting: Vec<WaitingClient>,
+    /// For how long a run usually holds its scope.
+    pub usual_hold_seconds: Option<f64>,
 }
 
 impl Engine {
@@ -60,10 +62,12 @@ impl Engine {
         let kept = store::list_kept(&mut tx, state.id).await?;
         let unsettled = store::list_unsettled(&mut tx, state.id).await?;
         let version_count = store::count_versions(&mut tx, state.id).await?;
+        let usual_hold_seconds = store::usual_hold_seconds(&mut tx, state.id).await?;
         tx.commit().await?;
         let waiting = self.waiting_clients(caller, &state).await;
         Ok(Status {
             waiting,
+            usual_hold_seconds,
             state,
             head,
             version_count,

@@ -35,6 +35,8 @@ pub struct Busy {
     pub ticket: Option<String>,
     /// How many wait in front.
     pub ahead: Option<u32>,
+    /// About how long it will take, if runs of the state take as long as they did.
+    pub expected_seconds: Option<u32>,
 }
 
 impl From<Vec<Conflict>> for Busy {

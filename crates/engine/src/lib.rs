@@ -33,7 +33,7 @@ mod write;
 
 use std::sync::Arc;
 
-use coordination::Index;
+use coordination::{Index, Shelf};
 use store::{Db, LockPolicy, WorkspaceTx};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
@@ -94,14 +94,19 @@ impl std::ops::Deref for Engine {
 
 impl Engine {
     /// An engine over this database. `deployment_key` wraps the data keys of workspaces. Without an `index` of reservations
-    /// waiters poll the ledger, in no order.
+    /// waiters poll the ledger, in no order; without a `shelf` of snapshots each replica builds the graphs it needs.
     #[must_use]
-    pub fn new(db: Db, deployment_key: &[u8; 32], index: Option<Index>) -> Self {
+    pub fn new(
+        db: Db,
+        deployment_key: &[u8; 32],
+        index: Option<Index>,
+        shelf: Option<Shelf>,
+    ) -> Self {
         let cores = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
         Self(Arc::new(Inner {
             db,
             documents: Documents::new(),
-            graphs: Graphs::new(),
+            graphs: Graphs::new(shelf, deployment_key),
             data_keys: DataKeys::new(deployment_key),
             queue: Queue::new(index, deployment_key),
             renewals: Renewals::default(),

@@ -52,8 +52,16 @@ pub const FIRST_LOOK: Time = Time::seconds(1);
 pub const LOOK: Time = Time::seconds(5);
 /// When a waiter begins to doubt the index: it may have missed an end.
 pub const DOUBT: Time = Time::seconds(15);
+/// How often the index of a state that somebody waits for is held against the ledger. One that lags behind twice is loaded.
+pub const AUDIT: Time = Time::seconds(1);
+/// How often the same is done for every state that was asked about lately.
+pub const SWEEP: Time = Time::seconds(30);
+/// After how long without a question the table of a state is deleted, if it is empty.
+pub const IDLE: Time = Time::seconds(600);
 /// How often the eviction policy of Redis is looked at.
 pub const POLICY: Time = Time::seconds(60);
+/// How soon it is looked at again when Redis did not answer.
+pub const POLICY_UNKNOWN: Time = Time::seconds(1);
 
 impl Time {
     const fn seconds(seconds: u64) -> Self {

@@ -313,6 +313,9 @@ pub struct Waiting {
     /// How many wait in front.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ahead: Option<u32>,
+    /// About how many seconds it will take, if runs of this state take as long as they usually did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expected_seconds: Option<u32>,
 }
 
 /// A kept upload beside the state, address by address.

@@ -86,6 +86,9 @@ pub struct StateStatus {
     /// Who waits for a part of it, in the order in which they will be served.
     #[serde(default)]
     pub waiting: Vec<WaitingClient>,
+    /// For how many seconds a run usually holds its scope: the median of the last twenty. Absent before the first one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usual_hold_seconds: Option<u32>,
     /// Documents that were written too late, and kept instead of lost; newest first.
     #[serde(default)]
     pub kept: Vec<KeptResult>,

@@ -11,6 +11,6 @@ pub use crate::log::{Chain, LogFormat};
 pub use crate::metrics::{
     AuthRefusal, GraphSource, JobEnding, LaneLabel, MetricsHandle, RetryReason, VerdictSource,
     auth_refused, graph_loaded, http_panicked, http_request_finished, http_request_started,
-    install_metrics, job_ended, job_queue, job_started, store_connections, store_retry,
-    verdict_resolved,
+    install_metrics, job_ended, job_queue, job_started, snapshot_refused, store_connections,
+    store_retry, verdict_resolved,
 };

@@ -23,6 +23,7 @@ const JOBS_RUNNING: &str = "kl_jobs_running";
 const JOB_QUEUE: &str = "kl_job_queue";
 const GRAPHS: &str = "kl_graphs_total";
 const GRAPH_SECONDS: &str = "kl_graph_seconds";
+const SNAPSHOTS_REFUSED: &str = "kl_graph_snapshots_refused_total";
 
 /// What kind of number a metric is.
 #[derive(Debug, Clone, Copy)]
@@ -79,6 +80,11 @@ const METRICS: &[(&str, Kind, &str)] = &[
         GRAPH_SECONDS,
         Kind::Histogram,
         "Seconds it took to make a dependency graph, by how it was made.",
+    ),
+    (
+        SNAPSHOTS_REFUSED,
+        Kind::Counter,
+        "Snapshots of dependency graphs that were not what their keys said.",
     ),
     (
         JOBS_ENDED,
@@ -140,6 +146,8 @@ pub enum GraphSource {
     Memory,
     /// It was made from that of an older version, by what changed since.
     Patched,
+    /// It was unpacked from what another process published.
+    Snapshot,
     /// It was built from all rows.
     Built,
 }
@@ -260,11 +268,17 @@ pub fn store_connections(open: u32, idle: u32) {
     gauge!(STORE_CONNECTIONS, "state" => "busy").set(f64::from(open.saturating_sub(idle)));
 }
 
+/// A snapshot of a graph was not what its key said, and was thrown away.
+pub fn snapshot_refused() {
+    counter!(SNAPSHOTS_REFUSED).increment(1);
+}
+
 /// A dependency graph was asked for; making it took so long, unless it was there.
 pub fn graph_loaded(source: GraphSource, making: Option<Duration>) {
     let source = match source {
         GraphSource::Memory => "memory",
         GraphSource::Patched => "patched",
+        GraphSource::Snapshot => "snapshot",
         GraphSource::Built => "built",
     };
     counter!(GRAPHS, "source" => source).increment(1);

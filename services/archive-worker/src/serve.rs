@@ -38,7 +38,7 @@ pub async fn serve(config: WorkerConfig, shutdown: CancellationToken) -> anyhow:
 
     let key = config.deployment_key.expose_secret();
     // Without Redis: a worker reserves nothing, and nobody waits for it.
-    let engine = Engine::new(db.clone(), key, None);
+    let engine = Engine::new(db.clone(), key, None, None);
     let archives = config
         .archives
         .archives(&engine, key)

@@ -25,7 +25,7 @@ pub use blobs::ArchiveConfig;
 pub use worker::WorkerConfig;
 
 /// The keys there are, in the file's spelling. Anything else in a file is a mistake.
-const KEYS: [&str; 39] = [
+const KEYS: [&str; 41] = [
     "database_url",
     "database_url_file",
     "migrate_database_url",
@@ -33,6 +33,8 @@ const KEYS: [&str; 39] = [
     "database_pool",
     "redis_url",
     "redis_url_file",
+    "redis_cache_url",
+    "redis_cache_url_file",
     "listen",
     "metrics_listen",
     "token_pepper",
@@ -78,6 +80,9 @@ pub struct Config {
     /// `redis+sentinel://host:26379,host:26379/primary` or `redis+cluster://host:6379,host:6379`. Its eviction policy must be
     /// `noeviction`. Without it waiters poll, in no order.
     pub redis: Option<Link>,
+    /// `KL_REDIS_CACHE_URL`: another Redis for snapshots of dependency graphs, which it may evict: `allkeys-lru`. The one of
+    /// `KL_REDIS_URL`; there each state takes up to 16 MiB for an hour. Without either, each replica builds what it needs.
+    pub redis_cache: Option<Link>,
     /// `KL_LISTEN`: address and port of the API. `127.0.0.1:8080`.
     pub listen: SocketAddr,
     /// `KL_METRICS_LISTEN`: address and port of `/metrics`, which never goes through the balancer. `127.0.0.1:9090`.
@@ -220,6 +225,7 @@ impl Config {
             database_url,
             database_pool: source.parse("database_pool", 16, "write a whole number, such as 16")?,
             redis: redis(source)?,
+            redis_cache: redis_cache(source)?,
             listen: source.parse("listen", ([127, 0, 0, 1], 8080).into(), listen_fix)?,
             metrics_listen: source.parse(
                 "metrics_listen",
@@ -252,6 +258,19 @@ fn redis(source: &Source) -> Result<Option<Link>, ConfigError> {
     };
     let link = Link::new(url.expose_secret())
         .map_err(|error| mistake("redis_url", error.to_string(), "write redis://host:6379"))?;
+    Ok(Some(link))
+}
+
+fn redis_cache(source: &Source) -> Result<Option<Link>, ConfigError> {
+    let (key, url) = match source.find_secret("redis_cache_url")? {
+        Some(url) => ("redis_cache_url", url),
+        None => match source.find_secret("redis_url")? {
+            Some(url) => ("redis_url", url),
+            None => return Ok(None),
+        },
+    };
+    let link = Link::for_large_values(url.expose_secret())
+        .map_err(|error| mistake(key, error.to_string(), "write redis://host:6379"))?;
     Ok(Some(link))
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use coordination::Index;
+use coordination::{Index, Shelf};
 use engine::Engine;
 use engine::archive::Archives;
 use secrecy::ExposeSecret as _;
@@ -43,6 +43,7 @@ impl AppState {
             db.clone(),
             config.deployment_key.expose_secret(),
             config.redis.clone().map(Index::new),
+            config.redis_cache.clone().map(Shelf::new),
         );
         let archives = config
             .archives

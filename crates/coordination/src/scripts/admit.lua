@@ -1,4 +1,4 @@
--- ADMIT incarnation key nodes first_seen_ms ttl_ms earns_place pending_ms about end_remembered_ms in_order
+-- ADMIT incarnation key nodes first_seen_ms ttl_ms earns_place pending_ms about end_remembered_ms in_order settle_ms
 --
 -- May this request go to the ledger? Answers {'REBUILD'}, {'ADMITTED', wm} or
 -- {'WAIT', wm, first_seen_ms, place, ahead, holder...}.
@@ -11,7 +11,7 @@ if not usable(incarnation) then
 end
 local now = now_ms()
 local wm = redis.call('HGET', meta, 'wm')
-local lost, settle = unpack(redis.call('HMGET', meta, 'lost', 'settle'))
+local made, settle = unpack(redis.call('HMGET', meta, 'made', 'settle'))
 
 -- Admissions whose client never came back, and ends whose grant will not be seen any more.
 for _, field in ipairs(redis.call('HKEYS', res)) do
@@ -53,9 +53,13 @@ if own then
   place = { t = own.t, q = own.q }
 else
   place = { t = now, q = redis.call('HINCRBY', meta, 'ctr', 1) }
-  -- A place from before the index was lost. It cannot lie in the future.
+  -- A place from before the table was lost. It cannot lie in the future.
   if first_seen > 0 and first_seen < now then
     place.t = first_seen
+    if made and first_seen < tonumber(made) and not settle then
+      settle = string.format('%.0f', tonumber(made) + tonumber(ARGV[11]))
+      redis.call('HSET', meta, 'settle', settle)
+    end
   end
 end
 
@@ -68,8 +72,9 @@ for _, waiter in ipairs(waiters) do
 end
 
 local blocked = is_blocked(nodes)
--- After a loss those who waited before it re-enter first.
-local settling = settle and tonumber(settle) > now and place.t >= tonumber(lost)
+-- After a loss nobody goes on before those who waited have taken their places again: whoever asks first need not have come
+-- first.
+local settling = settle and tonumber(settle) > now
 if not blocked and ahead == 0 and not settling then
   redis.call('HDEL', wait, key)
   redis.call('HSET', res, 'p:' .. key, cjson.encode({ n = nodes, a = now }))

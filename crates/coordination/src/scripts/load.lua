@@ -1,7 +1,9 @@
--- LOAD incarnation gen settle_ms (id gen nodes info)*
+-- LOAD incarnation gen settle_ms channel contended (id gen nodes info)*
 --
--- Replaces the table by what the ledger held at gen, unless the table knows more. Later entries and waiters stay.
+-- Replaces the table by what the ledger held at gen, unless the table knows more. Later entries and waiters stay. Wakes
+-- whoever waits for the state: something may be free, or places are to be taken again.
 local incarnation, gen, settle_ms = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
+local channel, contended = ARGV[4], ARGV[5] == '1'
 local have = tonumber(redis.call('HGET', meta, 'inc') or '-1')
 if have > incarnation then
   return { 'NEWER' }
@@ -35,7 +37,7 @@ for field, value in pairs(later) do
   end
 end
 local held = 0
-for i = 4, #ARGV, 4 do
+for i = 6, #ARGV, 4 do
   local id = ARGV[i]
   if not ended[id] and not later['r:' .. id] then
     held = held + 1
@@ -50,8 +52,12 @@ while redis.call('ZREM', gap, wm + 1) == 1 do
   wm = wm + 1
 end
 redis.call('HSET', meta, 'wm', wm)
-if have == -1 and held > 0 then
+if have == -1 then
   local now = now_ms()
-  redis.call('HSET', meta, 'lost', string.format('%.0f', now), 'settle', string.format('%.0f', now + settle_ms))
+  redis.call('HSET', meta, 'made', string.format('%.0f', now))
+  if held > 0 or contended then
+    redis.call('HSET', meta, 'settle', string.format('%.0f', now + settle_ms))
+  end
 end
+redis.call('PUBLISH', channel, '')
 return { 'LOADED' }

@@ -1,7 +1,7 @@
 -- What all scripts share. KEYS are always meta, res, node, gap, wait of one state, which share a hash tag.
 --
--- meta   inc, wm, ctr, lost, settle   incarnation, highest gen applied without a gap, ticket counter, when the table
---                                     was made anew, and until when those who waited before go first
+-- meta   inc, wm, ctr, made, settle   incarnation, highest gen applied without a gap, ticket counter, when the table
+--                                     was made, and until when those who waited before then take their places again
 -- res    r:ID, p:KEY, e:ID      held reservations, pending admissions, ended ones whose grant was not seen yet
 -- node   HASH:MODE -> count     compiled claims of everything held and pending
 -- gap    gens applied above wm

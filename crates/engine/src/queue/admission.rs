@@ -1,8 +1,11 @@
 //! Asking the index whether a request may go to the ledger, and loading the index where it has to be.
 
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
-use coordination::{Admission, Ask, Away, Held, Index, Loaded, Place, Queueing, StateKey};
+use coordination::{
+    Admission, Ask, Away, Contention, Held, Index, Loaded, Place, Queueing, StateKey,
+};
 use graph::claims::{ClaimSet, Nodes};
 use locking::times::SETTLING_LOOK;
 use locking::{Rule, holds};
@@ -46,6 +49,7 @@ impl Engine {
             }));
         };
         let key = state_key(caller, request.state);
+        self.queue.touched.insert(key.clone(), Instant::now());
         locking::point!(ReserveBeforeAdmit);
         for _ in 0..ASKS {
             let ask = Ask {
@@ -66,7 +70,8 @@ impl Engine {
                 }
                 Ok(Admission::Wait(place)) => return Ok(Entry::Wait(place)),
                 Ok(Admission::Rebuild) => {
-                    if self.load_index(caller, request.state).await?.is_err() {
+                    let contention = self.contention(&key, request.queueing);
+                    if self.load_index(&key, contention).await?.is_err() {
                         break;
                     }
                 }
@@ -79,19 +84,34 @@ impl Engine {
         }))
     }
 
+    /// Whether somebody is known to have waited before the index of a state was lost: by a ticket, or here.
+    fn contention(&self, key: &StateKey, queueing: Queueing) -> Contention {
+        let (others, has_ticket) = match queueing {
+            // It listens itself.
+            Queueing::Native(ticket) => (self.queue.wakes.count(key) > 1, ticket.is_some()),
+            Queueing::Once => (self.queue.wakes.count(key) > 1, false),
+            Queueing::Terraform => (self.queue.wakes.count(key) > 0, false),
+        };
+        if others || has_ticket {
+            Contention::Seen
+        } else {
+            Contention::Unknown
+        }
+    }
+
     /// Brings the index of a state to what the ledger holds, if it knows less.
     pub(crate) async fn load_index(
         &self,
-        caller: &Caller,
-        state: &State,
+        key: &StateKey,
+        contention: Contention,
     ) -> Result<Result<(), Away>, EngineError> {
-        let Some(index) = &self.queue.index else {
+        let (Some(index), Ok(workspace)) = (&self.queue.index, key.workspace.parse()) else {
             return Ok(Err(Away));
         };
-        let mut tx = self.begin_read(caller).await?;
+        let mut tx = self.db.begin_read(&workspace).await?;
         let incarnation = store::incarnation(&mut tx).await?;
-        let r#gen = store::ledger_gen(&mut tx, state.id).await?;
-        let active = store::list_active(&mut tx, state.id).await?;
+        let r#gen = store::ledger_gen(&mut tx, key.state).await?;
+        let active = store::list_active(&mut tx, key.state).await?;
         let ids: Vec<_> = active.iter().map(|held| held.id).collect();
         let claims = store::find_claims(&mut tx, &ids).await?;
         tx.commit().await?;
@@ -107,8 +127,7 @@ impl Engine {
             })
             .collect();
         self.queue.incarnation.store(incarnation, Ordering::Relaxed);
-        let key = state_key(caller, state);
-        let loaded = index.load(&key, incarnation, r#gen, &held).await;
+        let loaded = index.load(key, incarnation, r#gen, &held, contention).await;
         locking::point!(LoadAfter);
         Ok(match loaded {
             Ok(Loaded::Yes | Loaded::Kept) => Ok(()),
@@ -129,13 +148,23 @@ impl Engine {
         if place.known_gen >= ledger_gen || !holds(Rule::EndIndex) {
             return false;
         }
-        match self.load_index(caller, state).await {
+        match self.load_index_of(caller, state).await {
             Ok(loaded) => loaded.is_ok(),
             Err(error) => {
                 tracing::debug!(%error, "the index was not loaded");
                 false
             }
         }
+    }
+
+    /// The same of a state that the ledger has just said something else of than the index.
+    pub(crate) async fn load_index_of(
+        &self,
+        caller: &Caller,
+        state: &State,
+    ) -> Result<Result<(), Away>, EngineError> {
+        let key = state_key(caller, state);
+        self.load_index(&key, Contention::Unknown).await
     }
 
     /// Asks the index for plain Terraform's lock. The ledger is asked in any case: it knows whether this is a repetition.

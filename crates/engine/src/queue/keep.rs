@@ -1,7 +1,7 @@
 //! Keeping the index true: what this process commits to ledgers is told to it.
 
 use coordination::{Held, Index, StateKey};
-use locking::times::POLICY;
+use locking::times::{POLICY, POLICY_UNKNOWN};
 use locking::{Rule, holds};
 use store::{LedgerChange, LedgerEvent};
 use tokio::sync::broadcast::error::RecvError;
@@ -15,7 +15,7 @@ impl Engine {
         match &self.queue.index {
             Some(index) => {
                 let heard = self.queue.wakes.listen_to(index.link());
-                tokio::join!(told, heard, watch_policy(index));
+                tokio::join!(told, heard, watch_policy(index), self.audit_index(index));
             }
             None => told.await,
         }
@@ -85,7 +85,12 @@ impl Engine {
 
 async fn watch_policy(index: &Index) {
     loop {
-        let _ = index.link().check_policy().await;
-        tokio::time::sleep(POLICY.duration()).await;
+        let known = index.link().check_policy().await;
+        let pause = if known.is_ok() {
+            POLICY
+        } else {
+            POLICY_UNKNOWN
+        };
+        tokio::time::sleep(pause.duration()).await;
     }
 }

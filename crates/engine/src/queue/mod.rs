@@ -4,10 +4,12 @@
 //! Without Redis requests go to the ledger as they come, a few at a time.
 
 mod admission;
+mod audit;
 mod keep;
 mod wait;
 
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Instant;
 
 use coordination::{Index, StateKey, TicketKey, Wakes};
 use sha2::{Digest as _, Sha256};
@@ -30,7 +32,12 @@ pub(crate) struct Queue {
     /// The database's incarnation as last seen; an index of another one is rebuilt.
     incarnation: AtomicI64,
     without_index: Semaphore,
+    /// The states that the index was asked about, with when that was last.
+    touched: moka::sync::Cache<StateKey, Instant>,
 }
+
+/// How many states a process keeps an eye on.
+const TOUCHED: u64 = 100_000;
 
 /// Leave to ask the ledger.
 pub(crate) struct Pass<'q> {
@@ -50,6 +57,7 @@ impl Queue {
             tickets: TicketKey::new(ticket_key.into()),
             incarnation: AtomicI64::new(0),
             without_index: Semaphore::new(WITHOUT_INDEX),
+            touched: moka::sync::Cache::new(TOUCHED),
         }
     }
 

@@ -1,6 +1,6 @@
 //! Waiting in one request until a scope is free, or until the request may wait no longer.
 
-use coordination::{Place, Queueing, Ticket};
+use coordination::{Contention, Place, Queueing, Ticket};
 use graph::claims::ClaimSet;
 use locking::times::{DOUBT, FIRST_LOOK, LOOK, SAFETY_NET, SETTLING_LOOK};
 use locking::{Rule, holds};
@@ -14,14 +14,6 @@ use crate::error::Busy;
 use crate::reservations::{clear_way, in_the_way};
 use crate::{Caller, Engine, EngineError};
 
-/// What the ledger says to a waiter.
-struct Seen {
-    conflicts: Vec<crate::Conflict>,
-    /// Whether one of them is overdue.
-    any_due: bool,
-    ledger_gen: i64,
-}
-
 /// A native request that waits.
 pub(crate) struct Waiting<'a> {
     pub(crate) state: &'a State,
@@ -31,6 +23,31 @@ pub(crate) struct Waiting<'a> {
     pub(crate) command: &'a str,
     pub(crate) ticket: Option<&'a str>,
     pub(crate) until: Instant,
+}
+
+/// What a waiter finds in the ledger.
+struct Seen {
+    conflicts: Vec<crate::Conflict>,
+    /// Whether one of them is overdue.
+    any_due: bool,
+    ledger_gen: i64,
+    /// For how long runs of the state usually hold their scope.
+    usual_seconds: Option<f64>,
+}
+
+impl Seen {
+    /// About how long it takes until those are done who hold something, and those who wait in front, one after the other.
+    fn expected_seconds(&self, ahead: u32) -> Option<u32> {
+        let usual = self.usual_seconds?;
+        let now = chrono::Utc::now();
+        let left = |conflict: &crate::Conflict| {
+            let gone = (now - conflict.holder.since).as_seconds_f64();
+            (usual - gone).max(0.0)
+        };
+        let held = self.conflicts.iter().map(left).fold(0.0, f64::max);
+        // Saturates, and is for people alone.
+        Some((held + usual * f64::from(ahead)).ceil() as u32)
+    }
 }
 
 impl Engine {
@@ -49,7 +66,7 @@ impl Engine {
         let ticket = waiting
             .ticket
             .and_then(|ticket| self.queue.tickets.verify(&key, &own_key, ticket));
-        let request = Request {
+        let mut request = Request {
             state: waiting.state,
             key: own_key,
             nodes: waiting.claims.nodes(),
@@ -72,6 +89,12 @@ impl Engine {
                 }
                 Entry::Wait(place) => place,
             };
+            if let Queueing::Native(_) = request.queueing {
+                // The index may be lost while this request waits, and its place is to be the same then.
+                request.queueing = Queueing::Native(Some(Ticket {
+                    first_seen_ms: place.first_seen_ms,
+                }));
+            }
             if place.is_settling() {
                 // That passes by itself, so also one that does not wait, waits.
                 wake.wait(SETTLING_LOOK.duration()).await;
@@ -80,7 +103,7 @@ impl Engine {
             let now = Instant::now();
             if !doubted && now - began >= DOUBT.duration() && holds(Rule::EndIndex) {
                 doubted = true;
-                let _ = self.load_index(caller, waiting.state).await?;
+                let _ = self.load_index(&key, Contention::Seen).await?;
                 continue;
             }
             let next_look = looked.map_or(began + FIRST_LOOK.duration(), |looked| {
@@ -88,29 +111,25 @@ impl Engine {
             });
             if now >= waiting.until || now >= next_look {
                 looked = Some(now);
-                let Seen {
-                    conflicts,
-                    any_due,
-                    ledger_gen,
-                } = self.look(caller, waiting).await?;
+                let seen = self.look(caller, waiting).await?;
                 // What is overdue only the ledger can end. Whose turn it is then, the index says: who goes around it because
                 // of that would overtake those in front, and lose its own place where others are still in the way.
-                let has_ended = any_due && self.end_overdue(caller, waiting).await?;
+                let has_ended = seen.any_due && self.end_overdue(caller, waiting).await?;
                 let state = waiting.state;
-                let has_caught_up = self.catch_up(caller, state, &place, ledger_gen).await;
+                let has_caught_up = self.catch_up(caller, state, &place, seen.ledger_gen).await;
                 // An index that says nonsense may do so for ever.
                 if has_ended || (has_caught_up && now < waiting.until) {
                     continue;
                 }
                 // What the index has not heard of yet is free.
-                let is_free = conflicts.is_empty() && place.ahead == 0;
+                let is_free = seen.conflicts.is_empty() && place.ahead == 0;
                 if is_free && holds(Rule::EndIndex) {
                     place_kept.disarm();
                     return Ok((Pass::around(), request));
                 }
                 if now >= waiting.until {
                     place_kept.disarm();
-                    return Err(self.busy(&key, &request.key, conflicts, &place));
+                    return Err(self.busy(&key, &request.key, seen, &place));
                 }
             }
             let left = waiting.until - now;
@@ -126,11 +145,13 @@ impl Engine {
         let mut tx = self.begin_read(caller).await?;
         let ledger_gen = store::ledger_gen(&mut tx, waiting.state.id).await?;
         let (conflicts, any_due) = in_the_way(&mut tx, waiting.state, waiting.claims).await?;
+        let usual_seconds = store::usual_hold_seconds(&mut tx, waiting.state.id).await?;
         tx.commit().await?;
         Ok(Seen {
             conflicts,
             any_due,
             ledger_gen,
+            usual_seconds,
         })
     }
 
@@ -153,14 +174,15 @@ impl Engine {
         &self,
         key: &coordination::StateKey,
         own_key: &str,
-        conflicts: Vec<crate::Conflict>,
+        seen: Seen,
         place: &Place,
     ) -> EngineError {
         let ticket = Ticket {
             first_seen_ms: place.first_seen_ms,
         };
         EngineError::ScopeBusy(Busy {
-            conflicts,
+            expected_seconds: seen.expected_seconds(place.ahead),
+            conflicts: seen.conflicts,
             ticket: Some(self.queue.tickets.sign(key, own_key, ticket)),
             ahead: Some(place.ahead),
         })

@@ -261,7 +261,7 @@ impl Engine {
     ) {
         self.leave_queue(caller, queued);
         if matches!(outcome, Err(EngineError::ScopeBusy(_)))
-            && let Err(error) = self.load_index(caller, queued.state).await
+            && let Err(error) = self.load_index_of(caller, queued.state).await
         {
             tracing::debug!(%error, "the index was not loaded");
         }

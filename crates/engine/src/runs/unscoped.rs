@@ -109,7 +109,8 @@ impl Engine {
         })
     }
 
-    /// Reserves claims for a run: all of them or none, beside those that it has already.
+    /// Reserves claims for a run: all of them or none, beside those that it has already. The first ones in turn: who is
+    /// refused gets a place in the queue when it comes back, and with its ticket the place it had.
     pub async fn reserve_for_run(
         &self,
         caller: &Caller,
@@ -117,17 +118,52 @@ impl Engine {
         run: Uuid,
         claims: &[ScopeClaim],
         lease_seconds: i64,
+        ticket: Option<&str>,
     ) -> Result<Option<RunReservation>, EngineError> {
         may_write(caller)?;
         let claims = read_claims(claims)?;
         let mut tries = Tries::default();
         loop {
-            let reserved = self.try_reserve(caller, name, run, &claims, lease_seconds);
+            let reserved = self.reserve_in_turn(caller, name, run, &claims, lease_seconds, ticket);
             match reserved.await {
                 Err(error) if tries.another(&error).await => {}
                 outcome => return outcome,
             }
         }
+    }
+
+    /// Reserves when it is the run's turn. One that holds something already does not wait.
+    async fn reserve_in_turn(
+        &self,
+        caller: &Caller,
+        name: &StateName,
+        run: Uuid,
+        claims: &ClaimSet,
+        lease_seconds: i64,
+        ticket: Option<&str>,
+    ) -> Result<Option<RunReservation>, EngineError> {
+        let mut tx = self.begin_read(caller).await?;
+        let state = store::find_state(&mut tx, caller.environment(), name).await?;
+        let state = state.ok_or(EngineError::NoRun)?;
+        let record = store::find_run(&mut tx, run).await?;
+        let record = record.filter(|record| record.state_id == state.id);
+        let record = owned(record.ok_or(EngineError::NoRun)?, caller)?;
+        let is_first = held(&mut tx, &record).await?.is_none();
+        tx.commit().await?;
+        if claims.is_empty() || !is_first {
+            return self
+                .try_reserve(caller, name, run, claims, lease_seconds)
+                .await;
+        }
+        let key = format!("state-engine {run}");
+        let asking = Asking::new(&key, &record.command, &record.who, None)?.waiting(ticket, 0);
+        let waiting = asking.in_queue(&state, claims);
+        let (_pass, queued) = self.wait_in_queue(caller, &waiting).await?;
+        let reserved = self
+            .try_reserve(caller, name, run, claims, lease_seconds)
+            .await;
+        self.after_queue(caller, &queued, &reserved).await;
+        reserved
     }
 
     async fn try_reserve(

@@ -77,7 +77,7 @@ fn diagnostics(contract: &ScopeContract, work: &Work) -> wire::ScopeDiagnostics 
         dependency_edge_count: counted.dependency_edge_count as u64,
         inventory_scan_count: match work.provenance {
             Provenance::Cached => 0,
-            Provenance::Patched { rows } => rows as u64,
+            Provenance::Patched { rows } | Provenance::Shared { rows } => rows as u64,
             Provenance::Built => counted.realized_resource_count as u64,
         },
         walked_node_count: counted.walked_node_count as u64,

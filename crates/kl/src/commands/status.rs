@@ -104,6 +104,12 @@ fn standing(status: &StateStatus, state: &StateAddress, context: &Context) -> St
         table.pair("", lifetime(holder, context));
         table.pair("lock id", &holder.lock_id);
     }
+    if let Some(seconds) = status.usual_hold_seconds.filter(|_| is_busy(status)) {
+        table.pair(
+            "usually",
+            format!("a run holds its scope for {}", span(seconds.into())),
+        );
+    }
     for waiting in &status.waiting {
         let since = ago((context.now - waiting.since).num_seconds());
         let about = &waiting.about;
@@ -116,6 +122,11 @@ fn standing(status: &StateStatus, state: &StateAddress, context: &Context) -> St
         table.pair("kept", kept_result(kept, context));
     }
     table.finish()
+}
+
+/// Whether somebody wants to know how long it takes.
+fn is_busy(status: &StateStatus) -> bool {
+    !status.holders.is_empty() || !status.waiting.is_empty()
 }
 
 fn version_rows(table: &mut Table, head: &Version, count: i64, context: &Context) {

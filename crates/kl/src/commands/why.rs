@@ -2,7 +2,7 @@
 
 use protocol::runs::{Run, RunStatus};
 use protocol::scope::ClaimMode;
-use protocol::states::LockHolder;
+use protocol::states::{LockHolder, WaitingClient};
 use serde::Serialize;
 
 use super::{Context, status};
@@ -10,7 +10,7 @@ use crate::cli::WhyArgs;
 use crate::client::Client;
 use crate::config::StateAddress;
 use crate::failure::{Failure, Result};
-use crate::output::time::when;
+use crate::output::time::{span, when};
 use crate::scope::{covers, parse_target};
 
 /// Runs under way are the newest; more than these are looked for no further.
@@ -21,6 +21,10 @@ struct View {
     address: Option<String>,
     holders: Vec<LockHolder>,
     runs: Vec<Run>,
+    /// For how long a run usually holds its scope.
+    usual_hold_seconds: Option<u32>,
+    /// Those who wait for a part of the state, in their order.
+    waiting: Vec<WaitingClient>,
 }
 
 pub(super) async fn run(args: WhyArgs, context: &Context) -> Result<()> {
@@ -31,10 +35,10 @@ pub(super) async fn run(args: WhyArgs, context: &Context) -> Result<()> {
     }
     let client = context.client()?;
     let state = context.state(&client).await?;
-    let holders = match client.get_state_status(&state).await {
-        Ok(found) => found.holders,
+    let (holders, usual_hold_seconds, waiting) = match client.get_state_status(&state).await {
+        Ok(found) => (found.holders, found.usual_hold_seconds, found.waiting),
         // A first run may be under way before anything was written.
-        Err(error) if error.is_absent_state() => Vec::new(),
+        Err(error) if error.is_absent_state() => (Vec::new(), None, Vec::new()),
         Err(error) => return Err(status::unreadable(error.into(), &state)),
     };
     let runs = under_way(&client, &state).await?;
@@ -55,6 +59,8 @@ pub(super) async fn run(args: WhyArgs, context: &Context) -> Result<()> {
             .collect(),
         address: args.address,
         runs,
+        usual_hold_seconds,
+        waiting,
     };
     context.printer.result(&view, || text(&view, context))
 }
@@ -123,6 +129,18 @@ fn text(view: &View, context: &Context) -> String {
         if let Some(address) = &view.address {
             text.push_str(&format!("  it {}\n", claims_on(run, address).join(", ")));
         }
+    }
+    if let Some(seconds) = view.usual_hold_seconds {
+        let usual = span(seconds.into());
+        text.push_str(&format!("a run of this state usually takes {usual}\n"));
+    }
+    for waiting in &view.waiting {
+        let since = when(waiting.since, context.now);
+        let about = &waiting.about;
+        text.push_str(&format!(
+            "{} waits with `{}` since {since}\n",
+            about.who, about.command
+        ));
     }
     text
 }

@@ -11,7 +11,7 @@ use crate::client::{ApiError, Client};
 use crate::failure::{Failure, Kind, Result};
 use crate::output::Printer;
 use crate::output::progress::Progress;
-use crate::output::time::stamp;
+use crate::output::time::{span, stamp};
 
 /// The longest wait within one request; the server accepts no longer one.
 const LONGEST_POLL: Duration = Duration::from_secs(25);
@@ -123,9 +123,10 @@ impl Queue {
             });
         }
         if text != self.told {
-            self.shown = Some(Progress::waiting(self.printer, &text));
+            let shown = format!("{text}{}", expectation(&waiting));
+            self.shown = Some(Progress::waiting(self.printer, &shown));
             if !self.printer.is_live() {
-                self.printer.note(&format!("waiting for {text}"));
+                self.printer.note(&format!("waiting for {shown}"));
             }
             self.told = text;
         }
@@ -134,6 +135,15 @@ impl Queue {
             .unless(tokio::time::sleep(Duration::from_millis(500)))
             .await?;
         Ok(waiting.ticket)
+    }
+}
+
+/// How long it may take yet, where enough is known to say so.
+fn expectation(waiting: &Waiting) -> String {
+    match waiting.expected_seconds {
+        Some(0) => ", longer than usual already".to_owned(),
+        Some(seconds) => format!(", about {}", span(seconds.into())),
+        None => String::new(),
     }
 }
 

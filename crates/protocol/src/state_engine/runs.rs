@@ -114,6 +114,9 @@ pub struct AcquireReservations {
     /// What is reserved.
     #[serde(deserialize_with = "or_default")]
     pub want: Vec<WantedClaim>,
+    /// The `ticket` of the 423 before: keeps the place in the queue.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ticket: Option<String>,
 }
 
 /// An address to be reserved.

@@ -509,3 +509,46 @@ pub async fn ledger_gen(tx: &mut WorkspaceTx, state_id: Uuid) -> Result<i64, Err
     .await?;
     Ok(r#gen)
 }
+
+/// The gens of the ledgers of these states, with the states' ids; those of states that are gone are left out.
+pub async fn ledger_gens(tx: &mut WorkspaceTx, states: &[Uuid]) -> Result<Vec<(Uuid, i64)>, Error> {
+    let rows = sqlx::query!(
+        "SELECT state_id, gen FROM lock_heads WHERE workspace_id = $1 AND state_id = ANY ($2)",
+        tx.workspace().as_str(),
+        states,
+    )
+    .fetch_all(&mut **tx)
+    .await?;
+    Ok(rows
+        .into_iter()
+        .map(|row| (row.state_id, row.r#gen))
+        .collect())
+}
+
+/// For how many seconds a run of this state usually holds its scope: the median of the last twenty that began to apply and
+/// released it. `None` before the first one.
+pub async fn usual_hold_seconds(
+    tx: &mut WorkspaceTx,
+    state_id: Uuid,
+) -> Result<Option<f64>, Error> {
+    let seconds = sqlx::query_scalar!(
+        r#"
+            SELECT percentile_cont(0.5) WITHIN GROUP (
+                ORDER BY extract(epoch FROM last.ended_at - last.created_at)::double precision
+            )
+            FROM (
+                SELECT created_at, ended_at
+                FROM reservations
+                WHERE workspace_id = $1 AND state_id = $2 AND lane = 'native' AND status = 'released'
+                  AND began_at IS NOT NULL
+                ORDER BY incarnation DESC, token DESC
+                LIMIT 20
+            ) AS last
+        "#,
+        tx.workspace().as_str(),
+        state_id,
+    )
+    .fetch_one(&mut **tx)
+    .await?;
+    Ok(seconds)
+}

@@ -124,7 +124,7 @@ impl World {
         let key = config.deployment_key.expose_secret();
         let archives = config
             .archives
-            .archives(&Engine::new(db.clone(), key, None), key);
+            .archives(&Engine::new(db.clone(), key, None, None), key);
         (db, archives.unwrap())
     }
 

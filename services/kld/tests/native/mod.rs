@@ -5,4 +5,5 @@ mod graph;
 mod operations;
 mod protocol;
 mod scope;
+mod snapshots;
 mod state_engine;

@@ -396,3 +396,55 @@ async fn a_new_state_gets_its_first_version_and_bad_words_are_refused() {
     let missing = status(&writer, "00000000-0000-0000-0000-000000000001").await;
     missing.refused(Code::NotFound);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_reserves_waits_its_turn_and_is_told_so() {
+    let stage = Stage::start().await;
+    let writer = stage.writer().await;
+    writer.write_locked("net", network().bytes()).await;
+    let (holder, wide, late) = (
+        begin(&writer).await,
+        begin(&writer).await,
+        begin(&writer).await,
+    );
+    let acquire = async |body: Value| post(&writer, "reservations/acquire", body).await;
+    let apart = ("terraform_data.apart", "write");
+    let net = ("terraform_data.net", "write");
+    acquire(want(&holder, &[apart])).await.ok();
+    // Who comes back has a place, and those who came later wait for it.
+    let both = want(&wide, &[apart, net]);
+    acquire(both.clone())
+        .await
+        .refused(Code::ReservationConflict);
+    let waits = acquire(both.clone())
+        .await
+        .refused(Code::ReservationConflict);
+    assert_eq!(
+        (&waits["error"], &waits["ahead"]),
+        (&json!("reservation_conflict"), &json!(0))
+    );
+    let behind = acquire(want(&late, &[net]))
+        .await
+        .refused(Code::ReservationConflict);
+    assert_eq!(
+        (&behind["conflicts"], &behind["ahead"]),
+        (&json!([]), &json!(1))
+    );
+    post(
+        &writer,
+        &format!("reservations/{holder}/release"),
+        json!({}),
+    )
+    .await
+    .ok();
+    acquire(want(&late, &[net]))
+        .await
+        .refused(Code::ReservationConflict);
+    let mut again = both;
+    again["ticket"] = waits["ticket"].clone();
+    acquire(again).await.ok();
+    post(&writer, &format!("reservations/{wide}/release"), json!({}))
+        .await
+        .ok();
+    acquire(want(&late, &[net])).await.ok();
+}

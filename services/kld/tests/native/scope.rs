@@ -11,7 +11,7 @@ use crate::harness::Setup;
 use crate::lane::stage::{Client, Reply, Stage};
 
 /// Asks for a scope of the state `net`.
-async fn expand(client: &Client<'_>, mut request: Value) -> Reply {
+pub(super) async fn expand(client: &Client<'_>, mut request: Value) -> Reply {
     let stage = client.stage;
     request["state"] = json!(format!("{}/{}/net", stage.workspace, stage.environment));
     let path = "/v1/state-engine/scope/expand";

@@ -1,5 +1,6 @@
 //! Waiting for a busy scope: in order, across replicas, and through the loss of Redis.
 
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use protocol::Code;
@@ -233,6 +234,167 @@ async fn losing_redis_costs_no_reservation() {
     bob.lock("prod", "bob-2").await.ok();
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn an_end_that_the_index_never_heard_of_holds_nobody_up_for_long() {
+    let stage = Stage::start().await;
+    let (ann, bob) = (stage.writer().await, stage.writer().await);
+    with_state(&ann, "prod", &["a"]).await;
+    ann.apply("prod", alone(&["a"])).await;
+    let waits = bob.ask_with("prod", waiting("bob", alone(&["a"]), LONG));
+    let (granted, ended) = tokio::join!(waits, async {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        // As another replica would that dies before it tells anybody.
+        let end = "UPDATE reservations SET status = 'released', ended_gen = 99, ended_at = now() WHERE status = 'active'";
+        for statement in [
+            "DELETE FROM reservation_nodes",
+            end,
+            "UPDATE lock_heads SET gen = gen + 1",
+        ] {
+            stage.tamper(statement).await;
+        }
+        Instant::now()
+    });
+    assert!(ended.elapsed() < Duration::from_secs(10));
+    Native::of(&bob, granted).finish("succeeded").await.ok();
+    // A look at the ledger lets a waiter through, too; only holding the index against it makes the index true.
+    let ledger = stage.count("SELECT gen FROM lock_heads").await;
+    let mut index = None;
+    for _ in 0..100 {
+        index = known_gen(&stage).await;
+        if index == Some(ledger) {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    assert_eq!(index, Some(ledger));
+}
+
+/// A waiter that is turned away costs the database a few reads, and locks no row: who locks one is written on it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_waiter_that_is_turned_away_locks_no_row() {
+    let stage = Stage::start().await;
+    let (ann, bob) = (stage.writer().await, stage.writer().await);
+    with_state(&ann, "prod", &["a"]).await;
+    let held = ann.apply("prod", alone(&["a"])).await;
+    let lockers = "SELECT sum(locker)::bigint FROM (
+            SELECT xmax::text::bigint AS locker FROM lock_heads
+            UNION ALL SELECT xmax::text::bigint FROM reservations
+            UNION ALL SELECT xmax::text::bigint FROM states
+            UNION ALL SELECT xmax::text::bigint FROM runs
+        ) AS rows";
+    let before = stage.count(lockers).await;
+    for _ in 0..2 {
+        let poll = bob.ask_with("prod", waiting("bob", alone(&["a"]), 3)).await;
+        refused(poll, Code::ReservationConflict);
+    }
+    assert_eq!(stage.count(lockers).await, before);
+    held.finish("succeeded").await.ok();
+    assert_ne!(stage.count(lockers).await, before, "an end does lock");
+}
+
+/// Many short runs, each on a part of its own, and one that wants all parts: from the moment it waits nobody who came later
+/// is granted before it. `KL_TEST_WRITERS` says how many.
+#[tokio::test(flavor = "multi_thread")]
+async fn narrow_runs_in_a_loop_do_not_overtake_one_that_waits_for_everything() {
+    let setup = Setup {
+        replicas: 2,
+        pool: 12,
+        acquire_timeout: Duration::from_secs(10),
+        ..Setup::default()
+    };
+    let stage = Stage::start_with(setup).await;
+    let ann = stage.writer().await;
+    let writers = std::env::var("KL_TEST_WRITERS").map_or(12, |count| count.parse().unwrap());
+    let names: Vec<String> = (0..writers).map(|number| format!("r{number}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    with_state(&ann, "prod", &[&["slow"], &names[..]].concat()).await;
+    let slow = ann.apply("prod", alone(&["slow"])).await;
+    let (done, grants) = (AtomicBool::new(false), AtomicUsize::new(0));
+    let narrow = names
+        .iter()
+        .zip(0..)
+        .map(async |(name, number): (&&str, usize)| {
+            let writer = ann.on(number % 2);
+            let mut ticket = Value::Null;
+            let mut granted = Vec::new();
+            while !done.load(Ordering::Relaxed) {
+                let key = uuid::Uuid::now_v7().to_string();
+                let mut ask = waiting(&key, alone(&[name]), 1);
+                ask["ticket"] = ticket.take();
+                let reply = writer.ask_with("prod", ask).await;
+                if reply.status == 200 {
+                    let run = Native::of(&writer, reply);
+                    grants.fetch_add(1, Ordering::Relaxed);
+                    // Without the index no order is promised; it is away when this machine is too busy to answer in time.
+                    if !run.run.reservation.as_ref().unwrap().degraded {
+                        granted.push(run.fencing_token());
+                    }
+                    run.finish("succeeded").await.ok();
+                } else {
+                    ticket = reply.json()["ticket"].clone();
+                }
+            }
+            granted
+        });
+    let wide = async {
+        while grants.load(Ordering::Relaxed) < writers {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        let all = alone(&[&["slow"], &names[..]].concat());
+        let mut ask = waiting("wide", all, 25);
+        ask["command"] = json!("wide");
+        let (granted, before) = tokio::join!(ann.ask_with("prod", ask), async {
+            let is_in_queue = async || {
+                let waiting = ann.status("prod").await.waiting;
+                waiting.iter().any(|one| one.about.command == "wide")
+            };
+            while !is_in_queue().await {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+            // Whoever was admitted before has been granted by then.
+            tokio::time::sleep(Duration::from_millis(1_500)).await;
+            let before = stage.count("SELECT max(token) FROM reservations").await;
+            tokio::time::sleep(Duration::from_millis(2_000)).await;
+            slow.finish("succeeded").await.ok();
+            before
+        });
+        done.store(true, Ordering::Relaxed);
+        let run = Native::of(&ann, granted);
+        let token = run.fencing_token();
+        run.finish("succeeded").await.ok();
+        before + 1..token
+    };
+    let (overtaken, granted) = tokio::join!(wide, futures::future::join_all(narrow));
+    let granted: Vec<i64> = granted.concat();
+    let overtakes: Vec<_> = granted
+        .iter()
+        .filter(|token| overtaken.contains(token))
+        .collect();
+    assert!(overtakes.is_empty(), "{overtakes:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_waits_is_told_how_long_it_may_take() {
+    let stage = Stage::start().await;
+    let (ann, bob) = (stage.writer().await, stage.writer().await);
+    with_state(&ann, "prod", &["a"]).await;
+    let busy = async |key: &str| {
+        let poll = bob.ask_with("prod", waiting(key, alone(&["a"]), 0)).await;
+        refused(poll, Code::ReservationConflict)
+    };
+    let held = ann.apply("prod", alone(&["a"])).await;
+    assert_eq!(busy("one").await["expected_seconds"], Value::Null);
+    held.set("a", "new").await;
+    stage
+        .tamper("UPDATE reservations SET created_at = ended_at - interval '90 seconds' WHERE lane = 'native'")
+        .await;
+    let held = ann.apply("prod", alone(&["a"])).await;
+    let expected = busy("two").await["expected_seconds"].as_u64().unwrap();
+    assert!((60..=90).contains(&expected), "{expected}");
+    assert_eq!(ann.status("prod").await.usual_hold_seconds, Some(90));
+    held.finish("succeeded").await.ok();
+}
+
 /// Deletes all that Redis has of the stage's workspace, as a flush would.
 async fn forget(stage: &Stage) {
     let client = redis::Client::open(std::env::var("KL_TEST_REDIS_URL").unwrap()).unwrap();
@@ -244,4 +406,16 @@ async fn forget(stage: &Stage) {
     let mut delete = redis::cmd("DEL");
     delete.arg(keys);
     let _: i64 = delete.query_async(&mut connection).await.unwrap();
+}
+
+/// Up to which gen the index knows the one state of the stage.
+async fn known_gen(stage: &Stage) -> Option<i64> {
+    let client = redis::Client::open(std::env::var("KL_TEST_REDIS_URL").unwrap()).unwrap();
+    let mut connection = client.get_multiplexed_async_connection().await.unwrap();
+    let mut find = redis::cmd("KEYS");
+    find.arg(format!("kl:*:{}:*:meta", stage.workspace));
+    let keys: Vec<String> = find.query_async(&mut connection).await.unwrap();
+    let mut get = redis::cmd("HGET");
+    get.arg(keys.first()?).arg("wm");
+    get.query_async(&mut connection).await.unwrap()
 }

@@ -23,11 +23,14 @@ const LEASE: i64 = 900;
 const LEASES: std::ops::RangeInclusive<i64> = 10..=900;
 
 /// Reserves addresses for a run, all or none. What it has already, it keeps.
+///
+/// Who is refused for what others hold and comes back within 45 seconds has a place in the queue; the ticket of the refusal
+/// keeps it, whatever becomes of the queue meanwhile.
 #[utoipa::path(post, path = "/v1/state-engine/reservations/acquire", tag = "state engine",
     request_body = AcquireReservations,
     responses(
         (status = 200, body = Done),
-        (status = 423, description = "part of it is held: `conflicts` says by whom", body = protocol::Problem),
+        (status = 423, description = "part of it is held, or waited for: `conflicts` says by whom, `ahead` by how many, `ticket` keeps the place", body = protocol::Problem),
     ))]
 pub(super) async fn acquire_reservations(
     State(app): State<AppState>,
@@ -42,7 +45,14 @@ pub(super) async fn acquire_reservations(
     };
     let reserved = app
         .engine
-        .reserve_for_run(&acting(&caller)?, caller.name(), run, &wanted, lease)
+        .reserve_for_run(
+            &acting(&caller)?,
+            caller.name(),
+            run,
+            &wanted,
+            lease,
+            body.ticket.as_deref(),
+        )
         .await;
     reserved.map_err(refused)?;
     Ok(Json(Done { ok: true }))

@@ -107,6 +107,9 @@ pub(super) async fn get_status(
         head: status.head.as_ref().map(render::version),
         version_count: status.version_count,
         waiting: status.waiting,
+        usual_hold_seconds: status
+            .usual_hold_seconds
+            .map(|seconds| seconds.ceil() as u32),
         holders: status
             .holders
             .into_iter()

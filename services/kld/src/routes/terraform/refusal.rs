@@ -68,6 +68,7 @@ pub(crate) fn refusal(error: EngineError) -> ApiError {
             let members = Waiting {
                 ticket: held.ticket,
                 ahead: held.ahead,
+                expected_seconds: held.expected_seconds,
                 ..waiting(&held.conflicts)
             };
             ApiError::with_detail(Code::ReservationConflict, said).with_members(members)

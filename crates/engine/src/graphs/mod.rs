@@ -1,12 +1,17 @@
 //! Dependency graphs in memory, each by the identity of the version it is the graph of.
 //!
 //! A version never changes, so nothing here grows stale. The graph of a new version is made from that of an older one by
-//! the rows that were born and that died in between; only where there is none it is built from all rows. However many
-//! requests wait for a graph, it is made once.
+//! the rows that were born and that died in between: one in memory, or else one that another replica has published. Only
+//! where there is none it is built from all rows. However many requests wait for a graph, on however many replicas, it is
+//! made once.
+
+mod packing;
+mod shared;
 
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
+use coordination::Shelf;
 use graph::{
     ConfigAddress, Dependents, GraphBuilder, GraphError, InstanceRow, Object, Patch, RealizedGraph,
     RowRef, Seq,
@@ -19,6 +24,7 @@ use telemetry::GraphSource;
 use tfstate::Digest;
 use uuid::Uuid;
 
+use self::shared::{Building, Shared};
 use crate::scope::has_rows;
 use crate::{Engine, EngineError};
 
@@ -94,6 +100,11 @@ pub enum Provenance {
         /// Rows that were read for it.
         rows: usize,
     },
+    /// From what another replica published.
+    Shared {
+        /// Rows that were read to bring it up to date.
+        rows: usize,
+    },
     Built,
 }
 
@@ -124,10 +135,17 @@ pub(crate) struct Graphs {
     graphs: Cache<GraphKey, Cached>,
     /// For each state the newest version whose graph was made here.
     newest: moka::sync::Cache<(WorkspaceId, Uuid), GraphKey>,
+    shared: Shared,
+    /// For each state how many rows were patched here since its graph was last published.
+    unpublished: moka::sync::Cache<(WorkspaceId, Uuid), usize>,
 }
 
+/// After as many patched rows a graph is published again, or a tenth of its instances if that is more: so many are quickly
+/// read, and publishing costs as much as the graph is large.
+const UNPUBLISHED_ROWS: usize = 1_000;
+
 impl Graphs {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(shelf: Option<Shelf>, deployment_key: &[u8; 32]) -> Self {
         let graphs = Cache::builder()
             .max_capacity(CACHE_BYTES)
             .weigher(|_, cached: &Cached| cached.graph.weight())
@@ -136,6 +154,8 @@ impl Graphs {
         Self {
             graphs,
             newest: moka::sync::Cache::new(100_000),
+            shared: Shared::new(shelf, deployment_key),
+            unpublished: moka::sync::Cache::new(100_000),
         }
     }
 
@@ -174,6 +194,18 @@ impl Graphs {
         }
         if let Some(before) = before {
             self.graphs.invalidate(before).await;
+        }
+    }
+
+    /// Counts rows that were patched; publishes the graph once they are many.
+    fn note_patched(&self, key: &GraphKey, graph: &Arc<StateGraph>, rows: usize) {
+        let state = (key.workspace.clone(), key.state);
+        let rows = self.unpublished.get(&state).unwrap_or_default() + rows;
+        if rows > UNPUBLISHED_ROWS.max(graph.realized().instance_count() / 10) {
+            self.unpublished.invalidate(&state);
+            self.shared.publish(key, graph, None);
+        } else {
+            self.unpublished.insert(state, rows);
         }
     }
 }
@@ -236,32 +268,84 @@ impl Engine {
         key: &GraphKey,
     ) -> Result<(Arc<StateGraph>, Provenance), EngineError> {
         let started = Instant::now();
+        let made = |graph: RealizedGraph, source, how| {
+            telemetry::graph_loaded(source, Some(started.elapsed()));
+            (Arc::new(StateGraph::new(graph)), how)
+        };
         if let Some(before) = self.graphs.before(key).await
-            && let Some((graph, rows)) = patched(tx, key, &before).await?
+            && let Some((graph, rows)) =
+                patched(tx, key, &before.key, || before.graph.realized().clone()).await?
         {
             self.graphs.note(key, Some(&before.key)).await;
-            telemetry::graph_loaded(GraphSource::Patched, Some(started.elapsed()));
-            return Ok((
-                Arc::new(StateGraph::new(graph)),
-                Provenance::Patched { rows },
-            ));
+            let made = made(graph, GraphSource::Patched, Provenance::Patched { rows });
+            self.graphs.note_patched(key, &made.0, rows);
+            return Ok(made);
         }
-        let graph = built(tx, key).await?;
+        if let Some(found) = self.graphs.shared.find(key).await
+            && let Some((graph, rows)) = brought_up(tx, key, found).await?
+        {
+            self.graphs.note(key, None).await;
+            let made = made(graph, GraphSource::Snapshot, Provenance::Shared { rows });
+            self.graphs.note_patched(key, &made.0, rows);
+            return Ok(made);
+        }
+        let lease = match self.graphs.shared.ask_to_build(key).await {
+            Building::Own(lease) => Some(lease),
+            Building::Alone => None,
+            Building::Done(found) => {
+                if let Some((graph, rows)) = brought_up(tx, key, found).await? {
+                    self.graphs.note(key, None).await;
+                    return Ok(made(
+                        graph,
+                        GraphSource::Snapshot,
+                        Provenance::Shared { rows },
+                    ));
+                }
+                None
+            }
+        };
+        let graph = match built(tx, key).await {
+            Ok(graph) => graph,
+            Err(error) => {
+                if let Some(lease) = lease {
+                    lease.give_back().await;
+                }
+                return Err(error);
+            }
+        };
         self.graphs.note(key, None).await;
-        telemetry::graph_loaded(GraphSource::Built, Some(started.elapsed()));
-        Ok((Arc::new(StateGraph::new(graph)), Provenance::Built))
+        let made = made(graph, GraphSource::Built, Provenance::Built);
+        self.graphs.shared.publish(key, &made.0, lease);
+        Ok(made)
     }
+}
+
+/// A snapshot brought to this version, and how many rows that took. `None` if it is of another history.
+async fn brought_up(
+    tx: &mut WorkspaceTx,
+    key: &GraphKey,
+    found: Cached,
+) -> Result<Option<(RealizedGraph, usize)>, EngineError> {
+    // Nobody else has it yet.
+    let Some(graph) = Arc::into_inner(found.graph) else {
+        return Ok(None);
+    };
+    if found.key == *key {
+        return Ok(Some((graph.realized, 0)));
+    }
+    patched(tx, key, &found.key, || graph.realized).await
 }
 
 /// The graph of an older version brought to this one, and how many rows that took. `None` if it must be built anew.
 async fn patched(
     tx: &mut WorkspaceTx,
     key: &GraphKey,
-    before: &Cached,
+    before: &GraphKey,
+    graph: impl FnOnce() -> RealizedGraph,
 ) -> Result<Option<(RealizedGraph, usize)>, EngineError> {
-    let (from, to) = (before.key.seq, key.seq);
+    let (from, to) = (before.seq, key.seq);
     let still = store::find_version(tx, key.state, VersionRef::Seq(from)).await?;
-    if still.is_none_or(|version| version.id != before.key.version) {
+    if still.is_none_or(|version| version.id != before.version) {
         return Ok(None);
     }
     let dead = store::rows_dead_between(tx, key.state, from, to).await?;
@@ -275,7 +359,7 @@ async fn patched(
             closed: &closed,
             born: &rows,
         };
-        before.graph.realized().clone().patched(&patch)
+        graph().patched(&patch)
     });
     match outcome {
         Ok(graph) => Ok(Some((graph, dead.len() + born.len()))),
