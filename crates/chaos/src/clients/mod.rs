@@ -95,7 +95,7 @@ pub(crate) struct Actor {
 
 /// What came of an operation.
 pub(crate) enum Outcome {
-    Done(Reply, Answer),
+    Done(Reply, Box<Answer>),
     Refused(Reply),
     Unknown,
 }
@@ -103,7 +103,7 @@ pub(crate) enum Outcome {
 impl Outcome {
     fn done(self) -> Option<(Reply, Answer)> {
         match self {
-            Self::Done(reply, answer) => Some((reply, answer)),
+            Self::Done(reply, answer) => Some((reply, *answer)),
             Self::Refused(_) | Self::Unknown => None,
         }
     }
@@ -228,7 +228,7 @@ impl Actor {
                 answer: answer.clone(),
             };
             self.world.log.note(event);
-            return Outcome::Done(reply, answer);
+            return Outcome::Done(reply, Box::new(answer));
         }
         describe_refusal(&reply, &mut answer);
         self.world.log.note(Event::Fail { op, answer });

@@ -49,7 +49,7 @@ impl Actor {
         let key = self.name_anew("key");
         let wait_seconds = match polls {
             Some(0) => 0,
-            _ if self.number % 2 == 0 => LONG_WAIT,
+            _ if self.number.is_multiple_of(2) => LONG_WAIT,
             _ => SHORT_WAIT,
         };
         let op = self.world.log.invoke(
