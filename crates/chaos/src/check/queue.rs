@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::View;
-use super::view::{End, Operation, conflict};
+use super::view::{End, Held, Operation, conflict};
 use crate::history::Call;
 use crate::ledger::Reservation;
 
@@ -43,6 +43,13 @@ fn granted<'a>(view: &View<'a>, operation: &Operation<'_>) -> Option<&'a Reserva
     }
 }
 
+/// The claims that a holder waited for: not those that were added to them later.
+fn waited_for(view: &View<'_>, held: &Reservation) -> Vec<Held> {
+    let mut claims = view.claims(held);
+    claims.retain(|claim| !view.may_be_added(held, &claim.path));
+    claims
+}
+
 /// Those whose wait nothing disturbed.
 fn waiters<'a>(view: &'a View<'a>) -> Vec<Waiter<'a>> {
     let all = view.operations.iter().filter_map(|operation| {
@@ -79,7 +86,7 @@ pub(super) fn nobody_overtakes(view: &View<'_>) -> Vec<String> {
         }
     }
     for waiter in waiters(view) {
-        let claims = view.claims(waiter.held);
+        let claims = waited_for(view, waiter.held);
         for later in &view.operations {
             if later.began_us <= waiter.queued_us || later.began_us >= waiter.operation.ended_us {
                 continue;
@@ -90,8 +97,7 @@ pub(super) fn nobody_overtakes(view: &View<'_>) -> Vec<String> {
             let overtook = asked.get(&*held.id) == Some(&later.began_us)
                 && held.state_id == waiter.held.state_id
                 && held.granted_gen < waiter.held.granted_gen
-                && view
-                    .claims(held)
+                && waited_for(view, held)
                     .iter()
                     .any(|other| claims.iter().any(|claim| conflict(claim, other)));
             if overtook {
@@ -181,12 +187,11 @@ fn handovers(view: &View<'_>) -> Vec<i64> {
         if operation.answer.troubles > 0 || operation.answer.degraded || disturbed {
             continue;
         }
-        let claims = view.claims(held);
+        let claims = waited_for(view, held);
         let before = view.ledger.reservations.iter().filter(|other| {
             other.state_id == held.state_id
                 && other.granted_gen < held.granted_gen
-                && view
-                    .claims(other)
+                && waited_for(view, other)
                     .iter()
                     .any(|other| claims.iter().any(|claim| conflict(claim, other)))
         });
@@ -218,6 +223,22 @@ mod tests {
         assert_eq!(nobody_overtakes(&sample.view()).len(), 1);
         assert_eq!(waits_judged(&sample.view()), 1);
         sample.disturbed();
+        assert_eq!(nobody_overtakes(&sample.view()), [""; 0]);
+    }
+
+    #[test]
+    fn what_is_claimed_later_was_not_waited_for() {
+        let mut sample = Sample::default();
+        let both = [("terraform_data.a0", true), ("terraform_data.a1", true)];
+        sample.hold("early", 2, 5, None, &both);
+        sample.hold("late", 1, 3, Some(4), &[("terraform_data.a1", true)]);
+        let op = sample.begin("k1", "terraform_data.a0");
+        let queued = sample.now();
+        let other = sample.begin("k2", "terraform_data.a1");
+        sample.granted(other, "late", 1, None);
+        sample.granted(op, "early", 2, Some(queued));
+        assert_eq!(nobody_overtakes(&sample.view()).len(), 1);
+        sample.extend_ok("run-early", "terraform_data.a1");
         assert_eq!(nobody_overtakes(&sample.view()), [""; 0]);
     }
 
