@@ -5,7 +5,7 @@ use std::num::NonZeroU8;
 use anyhow::Result;
 use clap::Args;
 
-use super::{lane, mixed_mode, restore_drill};
+use super::{lane, mixed_mode};
 use crate::host::foreground::{self, exit_code};
 use crate::host::ports::Ports;
 use crate::host::workspace::{Profile, Workspace};
@@ -18,8 +18,7 @@ use crate::terraform::Terraform;
 ///
 /// The tests find KL_TEST_DATABASE_URL (a superuser of the cluster; each test clones its own database from a migrated
 /// template), KL_TEST_REDIS_URL and KL_SHARED_DIR in their environment. Then the real terraform, if there is one on the
-/// path, is driven against two replicas behind HAProxy (`cargo xtask lane --replicas 2`), and so is `kl` with it; both lanes meet (`mixed-mode`), and at last the database is
-/// lost and restored (`restore-drill`).
+/// path, is driven against two replicas behind HAProxy (`cargo xtask lane --replicas 2`), and so is `kl` with it; both lanes meet (`mixed-mode`).
 #[derive(Args, Debug)]
 #[command(
     after_long_help = "Example:\n  cargo xtask test lock    # every test with `lock` in its name"
@@ -102,10 +101,5 @@ async fn end_to_end(workspace: &Workspace) -> Result<u8> {
     if code != 0 {
         return Ok(code);
     }
-    let code = mixed_mode::on(&terraform, &mut stack, &bin_dir.join("kl")).await?;
-    if code != 0 {
-        return Ok(code);
-    }
-    // It loses the database, so it is the last.
-    restore_drill::on(&mut stack).await
+    mixed_mode::on(&terraform, &mut stack, &bin_dir.join("kl")).await
 }

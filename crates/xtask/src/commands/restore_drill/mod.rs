@@ -35,12 +35,7 @@ pub(crate) async fn run(args: &RestoreDrillArgs) -> Result<u8> {
         object_storage: ObjectStorage::Without,
     };
     let mut stack = Stack::start(&workspace, options).await?;
-    on(&mut stack).await
-}
-
-/// Runs the drill on a stack of two replicas, which is of little use afterwards; answers the exit code.
-pub(crate) async fn on(stack: &mut Stack) -> Result<u8> {
     let mut checks = Checks::default();
-    let driven = drill::run(stack, &mut checks).await;
-    checks.end(driven, stack)
+    let driven = drill::run(&mut stack, &mut checks).await;
+    checks.end(driven, &mut stack)
 }
