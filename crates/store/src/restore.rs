@@ -85,7 +85,7 @@ pub async fn begin_incarnation(db: &Db) -> Result<i64, Error> {
     let incarnation = sqlx::query_scalar!(
         r#"
             UPDATE lock_service
-            SET incarnation = incarnation + 1, beat_no = beat_no + 1, last_beat = clock_timestamp(),
+            SET incarnation = incarnation + 1, beat_no = greatest(beat_no, 0) + 1, last_beat = clock_timestamp(),
                 grace_until = clock_timestamp() + make_interval(secs => $1)
             RETURNING incarnation::bigint AS "incarnation!"
         "#,
