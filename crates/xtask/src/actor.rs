@@ -208,9 +208,10 @@ impl Run<'_> {
     }
 }
 
-fn lock_info(id: &str) -> Value {
+/// What Terraform says of itself when it asks for a lock.
+pub(crate) fn lock_info(id: &str) -> Value {
     json!({
-        "ID": id, "Operation": "OperationTypeApply", "Info": "", "Who": "ann@drill", "Version": "1.11.4",
+        "ID": id, "Operation": "OperationTypeApply", "Info": "", "Who": "ann@laptop", "Version": "1.11.4",
         "Created": "2026-01-01T00:00:00Z", "Path": "",
     })
 }

@@ -15,6 +15,7 @@ mod checks;
 mod cli;
 mod commands;
 mod host;
+mod kl;
 mod stack;
 mod terraform;
 mod witness;

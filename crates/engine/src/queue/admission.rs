@@ -43,10 +43,7 @@ impl Engine {
         request: &Request<'_>,
     ) -> Result<Entry<'_>, EngineError> {
         let Some(index) = &self.queue.index else {
-            return Ok(Entry::Open(Pass {
-                degraded: false,
-                _place: None,
-            }));
+            return Ok(Entry::Open(Pass::open()));
         };
         let key = state_key(caller, request.state);
         self.queue.touched.insert(key.clone(), Instant::now());
@@ -63,10 +60,7 @@ impl Engine {
             match index.admit(&ask).await {
                 Ok(Admission::Admitted { .. }) => {
                     locking::point!(ReserveAfterAdmit);
-                    return Ok(Entry::Open(Pass {
-                        degraded: false,
-                        _place: None,
-                    }));
+                    return Ok(Entry::Open(Pass::open()));
                 }
                 Ok(Admission::Wait(place)) => return Ok(Entry::Wait(place)),
                 Ok(Admission::Rebuild) => {

@@ -46,6 +46,16 @@ pub(crate) struct Pass<'q> {
     _place: Option<SemaphorePermit<'q>>,
 }
 
+impl Pass<'_> {
+    /// The index lets through, or cannot know better.
+    fn open() -> Self {
+        Self {
+            degraded: false,
+            _place: None,
+        }
+    }
+}
+
 impl Queue {
     pub(crate) fn new(index: Option<Index>, deployment_key: &[u8; 32]) -> Self {
         let ticket_key = Sha256::new_with_prefix(b"kilolock queue tickets 1\n")

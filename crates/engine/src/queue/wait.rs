@@ -125,7 +125,7 @@ impl Engine {
                 let is_free = seen.conflicts.is_empty() && place.ahead == 0;
                 if is_free && holds(Rule::EndIndex) {
                     place_kept.disarm();
-                    return Ok((Pass::around(), request));
+                    return Ok((Pass::open(), request));
                 }
                 if now >= waiting.until {
                     place_kept.disarm();
@@ -229,16 +229,6 @@ impl Drop for GivesUp {
     fn drop(&mut self) {
         if let Some((engine, key, request)) = self.0.take() {
             engine.leave(key, request);
-        }
-    }
-}
-
-impl Pass<'_> {
-    /// Past the index, which cannot know better.
-    fn around() -> Self {
-        Self {
-            degraded: false,
-            _place: None,
         }
     }
 }

@@ -6,7 +6,6 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
-use chrono::{DateTime, Utc};
 use protocol::WorkspaceId;
 use protocol::runs::{RenewRun, Renewed};
 use tokio::sync::oneshot;
@@ -39,15 +38,25 @@ impl Engine {
         let record = owned(record.ok_or(EngineError::NoRun)?, caller)?;
         alive(&record)?;
         let id = record.reservation_id.ok_or(EngineError::RunIsReadOnly)?;
-        let (lease, expires_at) = match self.renew_with_others(caller, id, request.token).await {
-            Some(lease) => (Some(lease.lease_seconds), lease.expires_at),
-            None => self.renew_alone(caller, id, request.token).await?,
-        };
+        let lease = self.renew_lease(caller, id, request.token).await?;
         Ok(Renewed {
-            lease_seconds: u32::try_from(lease.unwrap_or_default()).unwrap_or_default(),
-            expires_at,
+            lease_seconds: u32::try_from(lease.lease_seconds).unwrap_or_default(),
+            expires_at: lease.expires_at,
             kept_count: u32::try_from(record.kept_count).unwrap_or(u32::MAX),
         })
+    }
+
+    /// Starts a lease anew: together with others, or by itself where it was left out.
+    pub(super) async fn renew_lease(
+        &self,
+        caller: &Caller,
+        id: Uuid,
+        token: i64,
+    ) -> Result<store::RenewedLease, EngineError> {
+        match self.renew_with_others(caller, id, token).await {
+            Some(lease) => Ok(lease),
+            None => self.renew_alone(caller, id, token).await,
+        }
     }
 
     /// Renews together with whoever else does within a moment. `None`: it is not among those that were written.
@@ -123,19 +132,18 @@ impl Engine {
         caller: &Caller,
         id: Uuid,
         token: i64,
-    ) -> Result<(Option<i64>, DateTime<Utc>), EngineError> {
+    ) -> Result<store::RenewedLease, EngineError> {
         let mut tx = self.begin(caller).await?;
-        let renewed = store::renew_reservation(&mut tx, id, token).await?;
-        let held = store::find_reservation(&mut tx, id).await?;
-        tx.commit().await?;
-        match renewed {
-            Some(expires_at) => Ok((held.and_then(|held| held.lease_seconds), expires_at)),
-            None => Err(EngineError::LeaseLost {
-                reason: held
-                    .and_then(|ended| ended.end_reason)
-                    .unwrap_or_else(|| "the token is not that of the reservation".to_owned()),
-                kept: false,
-            }),
+        if let Some(renewed) = store::renew_reservation(&mut tx, id, token).await? {
+            tx.commit().await?;
+            return Ok(renewed);
         }
+        let ended = store::find_reservation(&mut tx, id).await?;
+        Err(EngineError::LeaseLost {
+            reason: ended
+                .and_then(|ended| ended.end_reason)
+                .unwrap_or_else(|| "the token is not that of the reservation".to_owned()),
+            kept: false,
+        })
     }
 }

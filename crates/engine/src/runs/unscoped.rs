@@ -192,20 +192,20 @@ impl Engine {
 
     /// Starts the lease of a run anew; answers how many claims live on. None is no error.
     pub async fn renew_unscoped_run(&self, caller: &Caller) -> Result<usize, EngineError> {
-        let mut tx = self.begin(caller).await?;
+        let mut tx = self.begin_read(caller).await?;
         let record = store::find_run(&mut tx, run_of(caller)?).await?;
         let record = owned(record.ok_or(EngineError::NoRun)?, caller)?;
-        let mut renewed = 0;
-        if let Some((id, token)) = held(&mut tx, &record).await?
-            && store::renew_reservation(&mut tx, id, token)
-                .await?
-                .is_some()
-        {
-            let claims = store::find_claims(&mut tx, &[id]).await?;
-            renewed = claims.get(&id).map_or(0, |claims| claims.iter().len());
-        }
+        let held = held(&mut tx, &record).await?;
+        let Some((id, token)) = held else {
+            return Ok(0);
+        };
+        let claims = store::find_claims(&mut tx, &[id]).await?;
         tx.commit().await?;
-        Ok(renewed)
+        match self.renew_lease(caller, id, token).await {
+            Ok(_) => Ok(claims.get(&id).map_or(0, |claims| claims.iter().len())),
+            Err(EngineError::LeaseLost { .. }) => Ok(0),
+            Err(error) => Err(error),
+        }
     }
 
     /// Gives up what a run holds; it may reserve anew. Nothing held is no error.

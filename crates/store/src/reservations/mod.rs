@@ -8,10 +8,12 @@ mod changes;
 mod kept;
 mod ledger;
 mod nodes;
+mod renewals;
 mod unsettled;
 
 pub use changes::{LedgerChange, LedgerEvent};
 pub use kept::*;
 pub use ledger::*;
 pub use nodes::{find_claims, insert_native, list_conflicting, replace_claims};
+pub use renewals::*;
 pub use unsettled::*;

@@ -1,7 +1,5 @@
 //! `cargo xtask test`: all tests, with everything they need.
 
-use std::num::NonZeroU8;
-
 use anyhow::Result;
 use clap::Args;
 
@@ -11,7 +9,7 @@ use crate::host::ports::Ports;
 use crate::host::workspace::{Profile, Workspace};
 use crate::stack::databases::Databases;
 use crate::stack::postgres::Durability;
-use crate::stack::{ObjectStorage, Stack, StackOptions};
+use crate::stack::{Stack, StackOptions};
 use crate::terraform::Terraform;
 
 /// Run the tests of the whole workspace with a throw-away Postgres and Redis.
@@ -78,13 +76,7 @@ async fn end_to_end(workspace: &Workspace) -> Result<u8> {
         eprintln!("xtask: no terraform on the path; the end-to-end tests are left out");
         return Ok(0);
     };
-    let options = StackOptions {
-        front: None,
-        replicas: NonZeroU8::MIN.saturating_add(1),
-        profile: Profile::Debug,
-        durability: Durability::FsyncOff,
-        object_storage: ObjectStorage::Without,
-    };
+    let options = StackOptions::pair(Profile::Debug, Durability::FsyncOff);
     let mut stack = Stack::start(workspace, options).await?;
     let code = lane::drive(&terraform, &stack).await?;
     if code != 0 {

@@ -44,6 +44,19 @@ pub(crate) struct StackOptions {
     pub(crate) front: Option<u16>,
 }
 
+impl StackOptions {
+    /// Two replicas behind a balancer, and archives in a folder.
+    pub(crate) fn pair(profile: Profile, durability: Durability) -> Self {
+        Self {
+            replicas: NonZeroU8::MIN.saturating_add(1),
+            profile,
+            durability,
+            object_storage: ObjectStorage::Without,
+            front: None,
+        }
+    }
+}
+
 /// Whether an S3 server belongs to the stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ObjectStorage {

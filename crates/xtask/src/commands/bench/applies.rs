@@ -4,16 +4,15 @@
 //! is the yardstick; what eight cost more is what they wait for each other, and for the processors they share.
 
 use std::fmt::Write as _;
-use std::process::Stdio;
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, ensure};
-use tokio::process::Command;
 
 use super::Bench;
 use super::report::{Report, Target, median};
 use crate::host::workspace::Profile;
-use crate::terraform::{BACKEND, Backend, Directory, Terraform};
+use crate::kl::Kl;
+use crate::terraform::{BACKEND, Directory, Terraform};
 
 pub(super) const NAMES: &[&str] = &["eight_disjoint_applies_to_one"];
 
@@ -24,8 +23,7 @@ const ROUNDS: usize = 3;
 
 struct Teams {
     directory: Directory,
-    backend: Backend,
-    kl: std::path::PathBuf,
+    kl: Kl,
 }
 
 pub(super) async fn measure(bench: &Bench, report: &Report) -> Result<()> {
@@ -36,8 +34,10 @@ pub(super) async fn measure(bench: &Bench, report: &Report) -> Result<()> {
     directory.write("backend.tf", BACKEND)?;
     let teams = Teams {
         directory,
-        backend,
-        kl: bench.workspace.bin_dir(Profile::Release).join("kl"),
+        kl: Kl {
+            program: bench.workspace.bin_dir(Profile::Release).join("kl"),
+            backend,
+        },
     };
     for team in 0..TEAMS {
         teams.write(team, 0, "true")?;
@@ -87,19 +87,8 @@ impl Teams {
         let began = Instant::now();
         let mut running = Vec::new();
         for team in 0..teams {
-            let mut command = Command::new(&self.kl);
-            command
-                .args(["apply", "--auto-approve", "--confirm-scope"])
-                .args(["-f", &format!("team{team}.tf")])
-                .current_dir(self.directory.path())
-                .env("KL_STATE_URL", &self.backend.address)
-                .env("KL_TOKEN", &self.backend.token)
-                .env("NO_COLOR", "1")
-                .stdin(Stdio::null())
-                .stdout(Stdio::piped())
-                .stderr(Stdio::piped())
-                .kill_on_drop(true);
-            crate::stack::environment::calm_terraform(&mut command);
+            let line = format!("apply --auto-approve --confirm-scope -f team{team}.tf");
+            let mut command = self.kl.command(&self.directory, &line);
             running.push(command.spawn().context("kl does not start")?);
         }
         for child in running {

@@ -10,6 +10,7 @@ use reqwest::{Body, Method, Response, StatusCode};
 use serde_json::{Value, json};
 
 use super::documents::Posted;
+use crate::actor::lock_info;
 use crate::stack::Stack;
 
 /// A writer of the stack's main environment.
@@ -226,18 +227,6 @@ impl RunClient {
             .request(method, format!("{}{query}", self.address))
             .basic_auth("run", Some(&self.token))
     }
-}
-
-fn lock_info(id: &str) -> Value {
-    json!({
-        "ID": id,
-        "Operation": "OperationTypeApply",
-        "Info": "",
-        "Who": "will@bench",
-        "Version": "1.11.4",
-        "Created": "2026-01-01T00:00:00Z",
-        "Path": "",
-    })
 }
 
 async fn expect_ok(answer: Response) -> Result<()> {

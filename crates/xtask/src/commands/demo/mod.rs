@@ -8,14 +8,12 @@ mod narrator;
 mod native;
 mod story;
 
-use std::num::NonZeroU8;
-
 use anyhow::Result;
 use clap::Args;
 
 use crate::host::workspace::{Profile, Workspace};
 use crate::stack::postgres::Durability;
-use crate::stack::{ObjectStorage, Stack, StackOptions};
+use crate::stack::{Stack, StackOptions};
 use crate::terraform::Terraform;
 
 use narrator::Narrator;
@@ -38,14 +36,11 @@ pub(crate) struct DemoArgs {
 pub(crate) async fn run(args: &DemoArgs) -> Result<u8> {
     let terraform = Terraform::find()?;
     let workspace = Workspace::locate()?;
-    let options = StackOptions {
-        front: None,
-        replicas: NonZeroU8::MIN.saturating_add(1),
-        profile: Profile::from_release_flag(args.release),
-        // The figures of the last chapter are bytes and seconds on disk.
-        durability: Durability::Durable,
-        object_storage: ObjectStorage::Without,
-    };
+    // The figures of the last chapter are bytes and seconds on disk.
+    let options = StackOptions::pair(
+        Profile::from_release_flag(args.release),
+        Durability::Durable,
+    );
     let stack = Stack::start(&workspace, options).await?;
     let kl = workspace.bin_dir(options.profile).join("kl");
 

@@ -1,7 +1,6 @@
 //! The native lane: eight teams on one state, with the real terraform each.
 
 use std::path::Path;
-use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
@@ -9,30 +8,19 @@ use serde_json::Value;
 use tokio::process::Command;
 
 use super::narrator::Narrator;
-use crate::host::foreground::exit_code;
+use crate::kl::{Kl, PATIENCE};
 use crate::stack::Stack;
-use crate::terraform::{BACKEND, Backend, Directory, Terraform};
+use crate::terraform::{BACKEND, Directory, Outcome, Terraform};
 
 /// As many teams as apply at once.
 const TEAMS: usize = 8;
 
 const NETWORK: &str = "resource \"terraform_data\" \"network\" {\n  input = \"10.0.0.0/16\"\n}\n";
 
-/// The commands here end within seconds; one that does not is a fault.
-const PATIENCE: Duration = Duration::from_secs(120);
-
 struct Scene<'a> {
     narrator: &'a mut Narrator,
     directory: Directory,
-    backend: Backend,
-    kl: &'a Path,
-}
-
-/// A finished `kl`.
-struct Ended {
-    code: u8,
-    stdout: String,
-    stderr: String,
+    kl: Kl,
 }
 
 pub(crate) async fn tell(
@@ -48,8 +36,10 @@ pub(crate) async fn tell(
     let mut scene = Scene {
         narrator,
         directory,
-        backend,
-        kl,
+        kl: Kl {
+            program: kl.to_owned(),
+            backend,
+        },
     };
     scene.one_team().await?;
     scene.eight_teams().await?;
@@ -67,35 +57,17 @@ fn team(name: &str, command: &str) -> String {
 
 impl Scene<'_> {
     fn command(&self, line: &str) -> Command {
-        let mut command = Command::new(self.kl);
-        command
-            .args(line.split(' '))
-            .current_dir(self.directory.path())
-            .env("KL_STATE_URL", &self.backend.address)
-            .env("KL_TOKEN", &self.backend.token)
-            .env("USER", "ann")
-            .env("NO_COLOR", "1")
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .kill_on_drop(true);
-        crate::stack::environment::calm_terraform(&mut command);
+        let mut command = self.kl.command(&self.directory, line);
+        command.env("USER", "ann");
         command
     }
 
-    async fn kl(&self, line: &str) -> Result<Ended> {
-        let output = tokio::time::timeout(PATIENCE, self.command(line).output())
-            .await
-            .with_context(|| format!("`kl {line}` did not come to an end"))??;
-        Ok(Ended {
-            code: exit_code(output.status),
-            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
-            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
-        })
+    async fn kl(&self, line: &str) -> Result<Outcome> {
+        self.kl.run(&self.directory, line).await
     }
 
     /// Runs and shows a command that must end as expected: what kl says about it, then the result.
-    async fn shows(&self, line: &str, code: u8) -> Result<Ended> {
+    async fn shows(&self, line: &str, code: u8) -> Result<Outcome> {
         let ended = self.kl(line).await?;
         ensure!(
             ended.code == code,
@@ -233,12 +205,12 @@ impl Scene<'_> {
         self.directory.write("team2.tf", &team("team2b", "true"))?;
         self.kl("apply -f team2.tf --auto-approve --confirm-scope")
             .await?;
-        self.shows("apply one.plan", 0).await?;
+        self.shows("apply one.plan --confirm-scope", 0).await?;
         self.directory.write("team1.tf", &team("team1c", "true"))?;
         self.kl("plan -f team1.tf -o two.plan").await?;
         self.kl("apply -f team1.tf --auto-approve --confirm-scope")
             .await?;
-        self.shows("apply two.plan", 1).await?;
+        self.shows("apply two.plan --confirm-scope", 1).await?;
         Ok(())
     }
 

@@ -168,7 +168,7 @@ async fn ask(scene: &Scene<'_>, holder: Holder, asker: Asker) -> Result<(bool, S
     let apply = async |name: &str| -> Result<(bool, String)> {
         write_team(bob, name, &unique(), None)?;
         let line = format!("apply -f {name}.tf --auto-approve --confirm-scope --wait 0");
-        let outcome = scene.kl(bob, &line).await?;
+        let outcome = scene.kl.run(bob, &line).await?;
         // 3: somebody else holds it. Any other failure is not what was asked about.
         anyhow::ensure!(
             [0, 3].contains(&outcome.code),
@@ -181,7 +181,7 @@ async fn ask(scene: &Scene<'_>, holder: Holder, asker: Asker) -> Result<(bool, S
     match asker {
         Asker::Read => {
             let pulled = bob.run_ok(&["state", "pull"]).await?;
-            let other = scene.kl(bob, "pull").await?;
+            let other = scene.kl.run(bob, "pull").await?;
             // Terraform prints what it read in its own form.
             let same = parsed(&pulled.stdout)? == parsed(&other.stdout)?;
             Ok((same, other.stderr))
@@ -195,7 +195,7 @@ async fn ask(scene: &Scene<'_>, holder: Holder, asker: Asker) -> Result<(bool, S
                     "resource \"terraform_data\" \"net\" {\n  input = \"10.1.0.0/16\"\n}\n",
                 )?;
                 let line = "apply -f net.tf --auto-approve --confirm-scope --wait 0";
-                let outcome = scene.kl(bob, line).await?;
+                let outcome = scene.kl.run(bob, line).await?;
                 bob.write("net.tf", NET)?;
                 Ok((outcome.code == 0, outcome.stderr))
             }

@@ -8,15 +8,13 @@ mod matrix;
 mod scene;
 mod wire_rules;
 
-use std::num::NonZeroU8;
-
 use anyhow::Result;
 use clap::Args;
 
 use crate::checks::Checks;
 use crate::host::workspace::{Profile, Workspace};
 use crate::stack::postgres::Durability;
-use crate::stack::{ObjectStorage, Stack, StackOptions};
+use crate::stack::{Stack, StackOptions};
 use crate::terraform::Terraform;
 
 use scene::Scene;
@@ -34,13 +32,10 @@ pub(crate) struct MixedModeArgs {
 pub(crate) async fn run(args: &MixedModeArgs) -> Result<u8> {
     let terraform = Terraform::find()?;
     let workspace = Workspace::locate()?;
-    let options = StackOptions {
-        front: None,
-        replicas: NonZeroU8::MIN.saturating_add(1),
-        profile: Profile::from_release_flag(args.release),
-        durability: Durability::FsyncOff,
-        object_storage: ObjectStorage::Without,
-    };
+    let options = StackOptions::pair(
+        Profile::from_release_flag(args.release),
+        Durability::FsyncOff,
+    );
     let mut stack = Stack::start(&workspace, options).await?;
     let kl = workspace.bin_dir(options.profile).join("kl");
     on(&terraform, &mut stack, &kl).await

@@ -1,20 +1,17 @@
 //! One state, one configuration, and who works on it.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
-use tokio::process::{Child, Command};
+use tokio::process::Child;
 
 use crate::actor::Actor;
-use crate::host::foreground::exit_code;
+use crate::kl::{Kl, PATIENCE};
 use crate::stack::Stack;
-use crate::terraform::{BACKEND, Backend, Directory, Outcome, Terraform};
-
-/// Every command here ends within seconds unless somebody else has to come first; one that does not is a fault.
-const PATIENCE: Duration = Duration::from_secs(120);
+use crate::terraform::{BACKEND, Directory, Terraform};
 
 /// `net` is read by `a` and `c`; `b` has nothing to do with either.
 pub(super) const NET: &str =
@@ -23,8 +20,7 @@ pub(super) const NET: &str =
 pub(super) struct Scene<'a> {
     pub(super) terraform: &'a Terraform,
     pub(super) stack: &'a Stack,
-    kl: PathBuf,
-    backend: Backend,
+    pub(super) kl: Kl,
     /// Where `kl` and terraform of one person work; the other has a copy.
     pub(super) ann: Directory,
     pub(super) bob: Directory,
@@ -46,8 +42,10 @@ impl<'a> Scene<'a> {
         let scene = Self {
             terraform,
             stack,
-            kl: kl.to_owned(),
-            backend,
+            kl: Kl {
+                program: kl.to_owned(),
+                backend,
+            },
             ann,
             bob,
             actor: Actor::new(stack, stack.url(), state),
@@ -74,36 +72,9 @@ impl<'a> Scene<'a> {
         )
     }
 
-    fn kl_command(&self, directory: &Directory, line: &str) -> Command {
-        let mut command = Command::new(&self.kl);
-        command
-            .args(line.split(' '))
-            .current_dir(directory.path())
-            .env("KL_STATE_URL", &self.backend.address)
-            .env("KL_TOKEN", &self.backend.token)
-            .env("NO_COLOR", "1")
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .kill_on_drop(true);
-        crate::stack::environment::calm_terraform(&mut command);
-        command
-    }
-
-    pub(super) async fn kl(&self, directory: &Directory, line: &str) -> Result<Outcome> {
-        let output = tokio::time::timeout(PATIENCE, self.kl_command(directory, line).output())
-            .await
-            .with_context(|| format!("`kl {line}` did not come to an end"))??;
-        Ok(Outcome {
-            code: exit_code(output.status),
-            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
-            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
-        })
-    }
-
     /// What `kl status --json` says.
     pub(super) async fn status(&self) -> Result<Value> {
-        let status = self.kl(&self.bob, "status --json").await?;
+        let status = self.kl.run(&self.bob, "status --json").await?;
         serde_json::from_str(&status.stdout).context("`kl status --json` printed no JSON")
     }
 
@@ -112,7 +83,8 @@ impl<'a> Scene<'a> {
         write_team(&self.ann, "a", &unique(), Some("go"))?;
         let child = match with {
             Tool::Kl => self
-                .kl_command(&self.ann, "apply -f a.tf --auto-approve --confirm-scope")
+                .kl
+                .command(&self.ann, "apply -f a.tf --auto-approve --confirm-scope")
                 .spawn()?,
             Tool::Terraform => self
                 .ann

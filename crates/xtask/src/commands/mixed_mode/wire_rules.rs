@@ -64,7 +64,7 @@ async fn a_place_in_the_queue(scene: &Scene<'_>, checks: &mut Checks) -> Result<
     );
     write_team(&scene.bob, "c", &unique(), None)?;
     let line = "apply -f c.tf --auto-approve --confirm-scope --wait 0";
-    let passed = scene.kl(&scene.bob, line).await?;
+    let passed = scene.kl.run(&scene.bob, line).await?;
     checks.check(
         passed.code == 3,
         "   and is not overtaken by a kl that does not collide with the holder",
@@ -158,7 +158,7 @@ async fn a_refused_write(scene: &Scene<'_>, checks: &mut Checks) -> Result<()> {
         kept(&scene.status().await?) == kept(&before) + 1,
         "   and what it sent is kept by the service, too",
     );
-    let shown = scene.kl(&scene.ann, "recover").await?;
+    let shown = scene.kl.run(&scene.ann, "recover").await?;
     checks.check(
         format!("{}{}", shown.stdout, shown.stderr).contains("terraform_data.a"),
         "   where `kl recover` shows it address by address",

@@ -5,15 +5,13 @@
 
 mod drill;
 
-use std::num::NonZeroU8;
-
 use anyhow::Result;
 use clap::Args;
 
 use crate::checks::Checks;
 use crate::host::workspace::{Profile, Workspace};
 use crate::stack::postgres::Durability;
-use crate::stack::{ObjectStorage, Stack, StackOptions};
+use crate::stack::{Stack, StackOptions};
 
 /// Lose the database, restore a backup, and show that no version, token or upload is given out twice or lost.
 ///
@@ -27,13 +25,10 @@ pub(crate) struct RestoreDrillArgs {
 
 pub(crate) async fn run(args: &RestoreDrillArgs) -> Result<u8> {
     let workspace = Workspace::locate()?;
-    let options = StackOptions {
-        front: None,
-        replicas: NonZeroU8::MIN.saturating_add(1),
-        profile: Profile::from_release_flag(args.release),
-        durability: Durability::Durable,
-        object_storage: ObjectStorage::Without,
-    };
+    let options = StackOptions::pair(
+        Profile::from_release_flag(args.release),
+        Durability::Durable,
+    );
     let mut stack = Stack::start(&workspace, options).await?;
     let mut checks = Checks::default();
     let driven = drill::run(&mut stack, &mut checks).await;
