@@ -30,7 +30,7 @@ pub use format::{
 pub use history::Changes;
 pub use read::{
     DEFAULT_MEMORY_BYTES, Policy, Verified, Version, VersionContent, VersionEntry, VersionRows,
-    Versions, read_versions, verify,
+    Versions, inspect, read_versions, verify,
 };
 pub use records::{
     ArchiveInfo, Counts, Frame, Manifest, ManifestEntry, Run, StateInfo, Tag, VersionMeta,

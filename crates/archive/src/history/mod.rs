@@ -11,7 +11,6 @@ mod text;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use sha2::{Digest as _, Sha256};
 use tfstate::{Digest, Document, Opaque, State, parse};
 
 pub use compare::Changes;
@@ -155,19 +154,14 @@ impl History {
 }
 
 impl Step<'_> {
-    /// SHA-256 and size of the version's document; `each` sees how much has been rendered.
-    pub(crate) fn digest<E>(
+    /// Renders the version's document, piece by piece; `each` may take the buffer of a piece.
+    pub(crate) fn render<E>(
         &self,
-        mut each: impl FnMut(usize) -> Result<(), E>,
-    ) -> Result<(Digest, u64), E> {
-        let (mut hash, mut size) = (Sha256::new(), 0_u64);
+        each: impl FnMut(&mut Vec<u8>) -> Result<(), E>,
+    ) -> Result<(), E> {
         // A part that is missing leaves the digest short of the document, which refuses it.
-        let _complete = self.rows.render(self.document, |piece| {
-            hash.update(piece);
-            size += piece.len() as u64;
-            each(piece.len())
-        })?;
-        Ok((Digest(hash.finalize().into()), size))
+        let _complete = self.rows.render(self.document, each)?;
+        Ok(())
     }
 }
 

@@ -140,11 +140,12 @@ impl Rows {
             .count() as u64
     }
 
-    /// Renders the document, piece by piece. `document` is the key frame the spans lie in.
+    /// Renders the document, piece by piece. `document` is the key frame the spans lie in. `each` may take a piece's buffer
+    /// and leave another one.
     pub(crate) fn render<E>(
         &self,
         document: &[u8],
-        mut each: impl FnMut(&[u8]) -> Result<(), E>,
+        mut each: impl FnMut(&mut Vec<u8>) -> Result<(), E>,
     ) -> Result<Result<(), MissingPart>, E> {
         let Some(header) = &self.header else {
             return Ok(Ok(()));
@@ -166,12 +167,13 @@ impl Rows {
         for row in &self.instances {
             renderer.instance(&row.block, row.kind, row.body.bytes(document), &mut text);
             if text.len() >= CHUNK {
-                each(&text)?;
+                each(&mut text)?;
                 text.clear();
+                text.reserve(CHUNK + CHUNK / 4);
             }
         }
         renderer.finish(&mut text);
-        each(&text)?;
+        each(&mut text)?;
         Ok(Ok(()))
     }
 }

@@ -8,7 +8,7 @@ use tfstate::Digest;
 
 use super::entries::Entries;
 use super::policy::Policy;
-use super::walk::{VersionEntry, Walk, expect, misplaced, next_entry, read_record};
+use super::walk::{Proof, VersionEntry, Walk, expect, misplaced, next_entry, read_record};
 use crate::format::{EntryName, FORMAT, MAJOR, MAX_ENTRY_BYTES, MAX_LIST_BYTES, MAX_RECORD_BYTES};
 use crate::json;
 use crate::records::{
@@ -43,6 +43,9 @@ pub struct Verified {
     pub file_sha256: Digest,
     #[serde(skip)]
     pub(crate) entries: Vec<ManifestEntry>,
+    /// Whether every version was rendered.
+    #[serde(skip)]
+    pub(crate) is_proven: bool,
 }
 
 /// Reads an archive from beginning to end and checks everything.
@@ -53,7 +56,21 @@ pub struct Verified {
 /// # Errors
 /// The first broken rule, with the entry it was found in. Nothing read before it may be used.
 pub fn verify<R: Read>(file: R, policy: &Policy<'_>) -> Result<Verified, ArchiveError> {
-    let mut walk = Walk::open(file, *policy, None)?;
+    read_all(file, policy, Proof::Render)
+}
+
+/// The same, but for one thing: versions that are stored as deltas are not rendered. That is the longest part, and whoever
+/// reads the versions next has it done on the way: [`read_versions`](crate::read_versions) refuses what does not render to
+/// its SHA-256, at the latest instead of its end.
+///
+/// # Errors
+/// As [`verify`].
+pub fn inspect<R: Read>(file: R, policy: &Policy<'_>) -> Result<Verified, ArchiveError> {
+    read_all(file, policy, Proof::Skip)
+}
+
+fn read_all<R: Read>(file: R, policy: &Policy<'_>, proof: Proof) -> Result<Verified, ArchiveError> {
+    let mut walk = Walk::open(file, *policy, None, proof)?;
     while walk.next_version()?.is_some() {}
     let (mut entries, info, versions, document_bytes) = walk.into_parts();
     let tags = read_tags(&mut entries, &versions)?;
@@ -111,6 +128,7 @@ pub fn verify<R: Read>(file: R, policy: &Policy<'_>) -> Result<Verified, Archive
         versions,
         unpacked_bytes,
         entries: seen,
+        is_proven: proof == Proof::Render,
     })
 }
 

@@ -6,12 +6,13 @@ use tfstate::{Digest, Opaque, RowsDigest, State};
 
 use super::policy::Policy;
 use super::verify::Verified;
-use super::walk::{VersionEntry, Walk};
+use super::walk::{Proof, VersionEntry, Walk};
 use crate::history::{Changes, Content, Step};
 use crate::records::Frame;
 use crate::refusal::ArchiveError;
 
-/// Opens a verified archive a second time, to read its versions one by one.
+/// Opens a verified archive a second time, to read its versions one by one. Those of one that was only
+/// [inspected](crate::inspect) are proven meanwhile: nothing may be used of them before there are no more.
 ///
 /// # Errors
 /// `changed_since_verified` when the file is no longer the one that was verified, here or while
@@ -21,7 +22,12 @@ pub fn read_versions<'p, R: Read>(
     verified: &Verified,
     policy: &Policy<'p>,
 ) -> Result<Versions<'p, R>, ArchiveError> {
-    let walk = Walk::open(file, *policy, Some(verified.entries.clone()))?;
+    let proof = if verified.is_proven {
+        Proof::Skip
+    } else {
+        Proof::Render
+    };
+    let walk = Walk::open(file, *policy, Some(verified.entries.clone()), proof)?;
     Ok(Versions { walk })
 }
 
@@ -63,7 +69,7 @@ struct Rendered<'a> {
 }
 
 impl<R: Read> Versions<'_, R> {
-    /// The next version; `None` after the last.
+    /// The next version; `None` after the last, when all of them are proven.
     pub fn next_version(&mut self) -> Result<Option<Version<'_>>, ArchiveError> {
         let Some((entry, step)) = self.walk.next_version()? else {
             return Ok(None);

@@ -6,6 +6,7 @@ use std::io::Read;
 use super::entries::Entries;
 use super::info::read_info;
 use super::policy::Policy;
+use super::prover::{Prover, check_document_size, wrong_digest};
 use crate::delta::DeltaReader;
 use crate::format::{EntryName, MAX_DELTA_BYTES, MAX_ENTRY_BYTES, MAX_RECORD_BYTES, Standing};
 use crate::history::{History, Step};
@@ -25,12 +26,12 @@ const READ_ROW_COST: u64 = 400;
 /// A version's record is kept as metadata, and its id once more.
 const RECORD_COST: u64 = 2;
 
-/// Whether versions are rendered and held against their SHA-256. It is not repeated for an archive
-/// whose every entry is the one that was proven before.
+/// Whether versions are rendered and held against their SHA-256.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Proof {
     Render,
-    Done,
+    /// It was done before, or will be.
+    Skip,
 }
 
 /// A version of the archive: its metadata and how it is stored.
@@ -43,6 +44,12 @@ pub struct VersionEntry {
 
 /// An archive on the way from its first entry to its last version.
 pub(crate) struct Walk<'p, R: Read> {
+    reader: Reader<'p, R>,
+    prover: Prover,
+}
+
+/// What is read, without the proof that lags behind it.
+struct Reader<'p, R: Read> {
     entries: Entries<R>,
     info: ArchiveInfo,
     versions: Vec<VersionEntry>,
@@ -61,12 +68,8 @@ impl<'p, R: Read> Walk<'p, R> {
         file: R,
         policy: Policy<'p>,
         verified: Option<Vec<ManifestEntry>>,
+        proof: Proof,
     ) -> Result<Self, ArchiveError> {
-        let proof = if verified.is_some() {
-            Proof::Done
-        } else {
-            Proof::Render
-        };
         let mut entries = Entries::open(file, policy.total_bytes, verified)?;
         let size = expect(&mut entries, &EntryName::Archive)?;
         let bytes = read_record(&mut entries, &EntryName::Archive, size, MAX_RECORD_BYTES)?;
@@ -80,7 +83,7 @@ impl<'p, R: Read> Walk<'p, R> {
             return Err(fault.at(EntryName::Archive));
         }
         entries.declare(info.max_bytes);
-        Ok(Self {
+        let reader = Reader {
             entries,
             info,
             versions: Vec::new(),
@@ -90,18 +93,46 @@ impl<'p, R: Read> Walk<'p, R> {
             history: History::default(),
             ids: HashSet::new(),
             record_bytes: 0,
+        };
+        Ok(Self {
+            reader,
+            prover: Prover::new(),
         })
     }
 
     /// After the last version: what the rest of the archive is held against. Rows and documents are
     /// given up.
     pub(super) fn into_parts(self) -> (Entries<R>, ArchiveInfo, Vec<VersionEntry>, u64) {
-        (self.entries, self.info, self.versions, self.document_bytes)
+        let Reader {
+            entries,
+            info,
+            versions,
+            document_bytes,
+            ..
+        } = self.reader;
+        (entries, info, versions, document_bytes)
     }
 
-    /// Reads the next version and applies it; `None` after the last.
+    /// Reads the next version and applies it; `None` after the last. It is not proven before a later call says so, at the
+    /// latest the one that answers `None`.
     pub(crate) fn next_version(
         &mut self,
+    ) -> Result<Option<(VersionEntry, Step<'_>)>, ArchiveError> {
+        let Self { reader, prover } = self;
+        match reader.next_version(prover) {
+            Ok(Some(step)) => Ok(Some(step)),
+            Ok(None) => prover.finish().map(|()| None),
+            Err(ArchiveError::Stopped) => Err(ArchiveError::Stopped),
+            // What is wrong with an earlier version comes first.
+            Err(error) => Err(prover.finish().err().unwrap_or(error)),
+        }
+    }
+}
+
+impl<R: Read> Reader<'_, R> {
+    fn next_version(
+        &mut self,
+        prover: &mut Prover,
     ) -> Result<Option<(VersionEntry, Step<'_>)>, ArchiveError> {
         if self.versions.len() as u64 == self.info.versions.count {
             return Ok(None);
@@ -145,7 +176,7 @@ impl<'p, R: Read> Walk<'p, R> {
                     .delta(delta, meta)
                     .map_err(|fault| fault.at(&name))?;
                 if self.proof == Proof::Render {
-                    prove(&step, meta, &self.policy, &name)?;
+                    prover.prove(&step, meta, &self.policy, &name)?;
                 }
                 step
             }
@@ -265,46 +296,6 @@ fn read_document<R: Read>(
         Ok(())
     })?;
     Ok((document, sha256))
-}
-
-fn prove(
-    step: &Step<'_>,
-    meta: &VersionMeta,
-    policy: &Policy<'_>,
-    name: &EntryName,
-) -> Result<(), ArchiveError> {
-    let (sha256, size) = step.digest(|_| {
-        if policy.stopped() {
-            Err(ArchiveError::Stopped)
-        } else {
-            Ok(())
-        }
-    })?;
-    check_document_size(meta, size).map_err(|fault| fault.at(name))?;
-    if sha256 == meta.sha256 {
-        Ok(())
-    } else {
-        Err(wrong_digest(meta).at(name))
-    }
-}
-
-fn wrong_digest(meta: &VersionMeta) -> Fault {
-    let detail = format!(
-        "the document of version {} is not the one that was exported",
-        meta.seq
-    );
-    Fault::new(Rule::DocumentDigest, detail)
-}
-
-fn check_document_size(meta: &VersionMeta, size: u64) -> Result<(), Fault> {
-    if meta.bytes == size {
-        return Ok(());
-    }
-    let detail = format!(
-        "the document has {size} bytes, its version says {}",
-        meta.bytes
-    );
-    Err(Fault::new(Rule::DocumentSize, detail))
 }
 
 fn too_large(size: u64, limit: u64) -> Result<(), Fault> {

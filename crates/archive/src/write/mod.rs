@@ -105,17 +105,36 @@ impl<W: Write> Writer<W> {
 
     /// Whether the next version must be a key frame.
     pub fn needs_key_frame(&self, verbatim: bool, tagged: bool) -> bool {
-        self.standing(verbatim, tagged).needs_key_frame()
-    }
-
-    fn standing(&self, verbatim: bool, tagged: bool) -> Standing {
-        Standing {
+        let standing = Standing {
             position: self.counts.versions,
             count: self.info.versions.count,
             tagged,
             verbatim,
-            after_verbatim: self.last.as_ref().is_some_and(|last| last.verbatim),
-        }
+            after_verbatim: self.is_after_verbatim(),
+        };
+        standing.needs_key_frame()
+    }
+
+    /// Which of the next versions must be key frames, for those who read ahead. Of each version: whether it is verbatim,
+    /// and whether it is tagged.
+    pub fn plan(&self, next: impl IntoIterator<Item = (bool, bool)>) -> Vec<bool> {
+        let mut after_verbatim = self.is_after_verbatim();
+        let plan = |(position, (verbatim, tagged))| {
+            let standing = Standing {
+                position,
+                count: self.info.versions.count,
+                tagged,
+                verbatim,
+                after_verbatim,
+            };
+            after_verbatim = verbatim;
+            standing.needs_key_frame()
+        };
+        (self.counts.versions..).zip(next).map(plan).collect()
+    }
+
+    fn is_after_verbatim(&self) -> bool {
+        self.last.as_ref().is_some_and(|last| last.verbatim)
     }
 
     /// Begins the next version as a key frame; its document follows in pieces.

@@ -1,12 +1,12 @@
-//! Taking an archive in: everything is verified first, then restored into a state that nobody sees, and made visible in the
-//! one transaction that ends the job.
+//! Taking an archive in: everything is verified first, but that versions render to what they were; that shows while they are
+//! restored into a state that nobody sees, which is made visible in the one transaction that ends the job.
 //!
 //! An attempt that begins again finds the versions that were restored before, and goes on behind them.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
-use archive::{Origin, OriginRule, Policy, Verified, read_versions, verify};
+use archive::{Origin, OriginRule, Policy, Verified, inspect, read_versions};
 use protocol::archives::{ImportedState, Remapped};
 use protocol::{JobId, StateId, StateName, VersionId};
 use serde_json::json;
@@ -54,7 +54,7 @@ pub(super) fn run(attempt: &Attempt) -> Result<(), Failure> {
         stop: Some(&stop),
         ..Policy::trusting(&attempt.archives.trusted, limits.unpacked_bytes)
     };
-    let verified = verify(open(attempt, &sent), &policy).map_err(|error| attempt.sorted(error))?;
+    let verified = inspect(open(attempt, &sent), &policy).map_err(|error| attempt.sorted(error))?;
     check(&verified)?;
     let ids = restore(attempt, &sent, &verified, &policy)?;
     prove_head(attempt, &verified)?;
@@ -102,7 +102,7 @@ fn is_short(run: &archive::Run) -> bool {
         .all(|text| text.len() <= LONGEST_TEXT)
 }
 
-/// Restores what is not restored yet; answers the id of every version here.
+/// Restores what is not restored yet, and proves every version; answers the id of every version here.
 fn restore(
     attempt: &Attempt,
     sent: &Sent,
@@ -136,6 +136,7 @@ fn restore(
         }
         attempt.counts.advance(1, bytes);
     }
+    restorer.finish()?;
     Ok(ids)
 }
 

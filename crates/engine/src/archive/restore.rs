@@ -1,13 +1,16 @@
-//! Restoring versions one by one: each in a transaction of its own, into a state that nobody sees.
+//! Restoring versions one by one into a state that nobody sees. Small ones share a transaction.
 
 use std::collections::HashMap;
+use std::time::{Duration, Instant};
 
 use archive::{Frame, Origin, Run, Verified, Version, VersionContent, VersionRows};
 use bytes::Bytes;
 use chrono::Utc;
 use protocol::{JobId, VersionId};
 use serde_json::{Value, json};
-use store::{Form, NewInstance, NewOutput, RestoredVersion, SealedKind, SealedPlace, SealingKey};
+use store::{
+    Form, NewInstance, NewOutput, RestoredVersion, SealedKind, SealedPlace, SealingKey, WorkspaceTx,
+};
 use uuid::Uuid;
 
 use super::attempt::Attempt;
@@ -18,10 +21,15 @@ use crate::compare::compare;
 use crate::write::prepare::{new_instance, opaque_reason};
 use crate::write::{is_indexable, unindexable};
 
-/// Restores versions in the order of the archive.
+/// For so long, and for so many bytes of rows, versions are added to a transaction.
+const BATCH_TIME: Duration = Duration::from_millis(500);
+const BATCH_BYTES: usize = 8 << 20;
+
+/// Restores versions in the order of the archive. What it restored counts once it has [finished](Restorer::finish).
 pub(super) struct Restorer<'a> {
     attempt: &'a Attempt,
     verified: &'a Verified,
+    batch: Option<Batch>,
     /// By id.
     runs: HashMap<&'a str, &'a Run>,
     /// Digest of the rows that live now: what a version without rows carries on.
@@ -31,6 +39,13 @@ pub(super) struct Restorer<'a> {
     diverged: bool,
     /// Made when the first document is to be sealed.
     key: Option<SealingKey>,
+}
+
+/// A transaction with the last versions in it.
+struct Batch {
+    tx: WorkspaceTx,
+    began: Instant,
+    bytes: usize,
 }
 
 /// What is stored of a version beside its facts.
@@ -46,11 +61,22 @@ struct Prepared<'v> {
     instance_count: u64,
 }
 
+impl Prepared<'_> {
+    /// About what it adds to a transaction.
+    fn bytes(&self) -> usize {
+        let instances = self.instances.iter().map(|row| row.body.len());
+        let outputs = self.outputs.iter().map(|row| row.body.len());
+        let parts = self.parts.iter().map(|(_, body)| body.len());
+        instances.chain(outputs).chain(parts).sum()
+    }
+}
+
 impl<'a> Restorer<'a> {
     pub(super) fn new(attempt: &'a Attempt, verified: &'a Verified) -> Result<Self, Failure> {
         Ok(Self {
             attempt,
             verified,
+            batch: None,
             runs: verified
                 .runs
                 .iter()
@@ -117,8 +143,17 @@ impl<'a> Restorer<'a> {
         self.insert(version, form, &prepared, &rows_digest, document.as_deref())
     }
 
+    /// Commits what is restored so far.
+    pub(super) fn finish(&mut self) -> Result<(), Failure> {
+        match self.batch.take() {
+            Some(batch) => Ok(self.attempt.wait(batch.tx.commit())?),
+            None => Ok(()),
+        }
+    }
+
     /// Compares a whole state with the rows that live here, where the archive's own comparison does not hold.
-    fn compared<'v>(&self, rows: &'v VersionRows<'_>) -> Result<Prepared<'v>, Failure> {
+    fn compared<'v>(&mut self, rows: &'v VersionRows<'_>) -> Result<Prepared<'v>, Failure> {
+        self.finish()?;
         let (attempt, state) = (self.attempt, self.attempt.job.state_id);
         let mut tx = attempt.begin_read()?;
         let live = attempt.wait(store::list_live_rows(&mut tx, state))?;
@@ -166,7 +201,7 @@ impl<'a> Restorer<'a> {
     }
 
     fn insert(
-        &self,
+        &mut self,
         version: &Version<'_>,
         form: Form,
         prepared: &Prepared<'_>,
@@ -178,8 +213,21 @@ impl<'a> Restorer<'a> {
         let seq = seq_of(meta.seq);
         let changed = prepared.closed.len().max(prepared.instances.len())
             + prepared.outputs_closed.len().max(prepared.outputs.len());
-        let mut tx = attempt.begin()?;
-        attempt.wait(async {
+        let provenance = self.provenance(version);
+        let Batch {
+            mut tx,
+            began,
+            bytes,
+        } = match self.batch.take() {
+            Some(batch) => batch,
+            None => Batch {
+                tx: attempt.begin()?,
+                began: Instant::now(),
+                bytes: 0,
+            },
+        };
+        let bytes = bytes + prepared.bytes() + document.map_or(0, <[u8]>::len);
+        let (id, batch) = attempt.wait(async {
             let wanted = meta.id.parse::<VersionId>().ok().map(|id| id.as_uuid());
             let id = match wanted {
                 Some(id) if !store::version_id_is_taken(&mut tx, id).await? => id,
@@ -206,7 +254,7 @@ impl<'a> Restorer<'a> {
                 byte_size: i64::try_from(meta.bytes).unwrap_or(i64::MAX),
                 instance_count: i64::try_from(prepared.instance_count).unwrap_or(i64::MAX),
                 rows_changed: i64::try_from(changed).unwrap_or(i64::MAX),
-                provenance: self.provenance(version),
+                provenance,
             };
             store::insert_restored_version(&mut tx, &restored).await?;
             store::close_instances(&mut tx, state, seq, &prepared.closed).await?;
@@ -217,9 +265,16 @@ impl<'a> Restorer<'a> {
             if let Some(document) = document {
                 store::insert_document(&mut tx, state, seq, document).await?;
             }
-            tx.commit().await?;
-            Ok(id)
-        })
+            let batch = if bytes >= BATCH_BYTES || began.elapsed() >= BATCH_TIME {
+                tx.commit().await?;
+                None
+            } else {
+                Some(Batch { tx, began, bytes })
+            };
+            Ok::<_, Failure>((id, batch))
+        })?;
+        self.batch = batch;
+        Ok(id)
     }
 
     /// All that the archive says of a run, or its id where it says no more.

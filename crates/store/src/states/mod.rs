@@ -36,10 +36,10 @@ pub use rollback::restore_rows;
 pub use slices::{SliceRow, outputs_named, rows_in_ranges, serials_of};
 pub use sources::{RecordedSource, list_sources, record_sources, sources_in_files};
 pub use transfer::{
-    BornRow, ClosedRow, HistoricRun, HistoricVersion, HistorySize, MakerOfVersion, RestoredVersion,
-    born_bytes, born_outputs, born_rows, closed_outputs, closed_rows, create_importing_state,
-    history_page, history_size, insert_restored_version, list_restored, list_unrendered,
-    publish_state, remove_importing_state, remove_restored_rows, runs_of_history,
+    BornRow, ChangesOfVersion, ClosedRow, HistoricRun, HistoricVersion, HistorySize,
+    MakerOfVersion, RestoredVersion, VersionSpan, born_bytes, changes_of_versions,
+    create_importing_state, history_page, history_size, insert_restored_version, list_restored,
+    list_unrendered, publish_state, remove_importing_state, remove_restored_rows, runs_of_history,
     state_id_is_taken, version_id_is_taken,
 };
 pub use versions::{

@@ -24,7 +24,7 @@ pub struct NewOutput<'a> {
 }
 
 /// An output of one version.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct OutputRow {
     pub name: String,
     pub name_token: Vec<u8>,

@@ -1,15 +1,12 @@
 //! A version as what it changed, held against its digest of rows before it is written.
 
 use archive::{OutputBirth, RowBirth, VersionChanges, VersionMeta, WriteError, Writer};
-use store::HistoricVersion;
+use store::{ChangesOfVersion, HistoricVersion};
 use tfstate::Digest;
 
 use super::facts::header_of;
 use super::{Export, Last, Sink};
 use crate::archive::outcome::Failure;
-
-/// A version whose new rows have more bytes than this is written whole: both sides hold a delta in memory.
-const LARGEST_DELTA_BYTES: i64 = 16 << 20;
 
 impl Export<'_> {
     /// Writes the version as what it changed; false where it must be written whole after all.
@@ -18,29 +15,33 @@ impl Export<'_> {
         writer: &mut Writer<Sink>,
         historic: &HistoricVersion,
         meta: &VersionMeta,
+        changes: ChangesOfVersion,
     ) -> Result<bool, Failure> {
         let Some(last) = &self.last else {
             return Ok(false);
         };
         let (attempt, state, seq) = (self.attempt, self.state, historic.version.seq);
         let header = header_of(historic)?;
-        let mut tx = attempt.begin_read()?;
-        if attempt.wait(store::born_bytes(&mut tx, state, last.seq, seq))? > LARGEST_DELTA_BYTES {
-            attempt.wait(tx.commit())?;
-            return Ok(false);
-        }
-        let born = attempt.wait(store::born_rows(&mut tx, state, last.seq, seq))?;
-        let closed = attempt.wait(store::closed_rows(&mut tx, state, last.seq, seq))?;
-        let outputs_born = attempt.wait(store::born_outputs(&mut tx, state, last.seq, seq))?;
-        let outputs_closed = attempt.wait(store::closed_outputs(&mut tx, state, last.seq, seq))?;
+        let ChangesOfVersion {
+            born,
+            closed,
+            outputs_born,
+            outputs_closed,
+        } = changes;
         let named: Vec<Digest> = header.parts().collect();
         let new: Vec<Vec<u8>> = named
             .iter()
             .filter(|part| !last.parts.contains(part))
             .map(|part| part.0.to_vec())
             .collect();
-        let parts = attempt.wait(store::find_parts(&mut tx, state, &new))?;
-        attempt.wait(tx.commit())?;
+        let parts = if new.is_empty() {
+            Vec::new()
+        } else {
+            let mut tx = attempt.begin_read()?;
+            let parts = attempt.wait(store::find_parts(&mut tx, state, &new))?;
+            attempt.wait(tx.commit())?;
+            parts
+        };
 
         let damaged = || {
             let detail = format!("the rows of version {seq} do not add up to its digest");
@@ -111,7 +112,6 @@ impl Export<'_> {
             Err(error) => Err(error.into()),
             Ok(()) => {
                 self.last = Some(Last {
-                    seq,
                     rows_digest: sum,
                     parts: named,
                 });

@@ -10,7 +10,6 @@ use super::facts::header_of;
 use super::{Export, Last, Sink};
 use crate::archive::attempt::Outgoing;
 use crate::archive::outcome::Failure;
-use crate::read::Rendering;
 
 /// Bytes of a kept document that are written at once.
 const PIECE_BYTES: usize = 1 << 20;
@@ -34,7 +33,6 @@ impl Export<'_> {
         self.render_into(frame, outgoing, historic)?;
         let rows_digest = version.rows_digest.as_slice().try_into().unwrap_or([0; 32]);
         self.last = Some(Last {
-            seq: version.seq,
             rows_digest: RowsDigest::from_bytes(rows_digest),
             parts: header_of(historic)?.parts().collect(),
         });
@@ -47,27 +45,14 @@ impl Export<'_> {
         outgoing: &mut Outgoing<'_>,
         historic: &HistoricVersion,
     ) -> Result<(), Failure> {
-        let attempt = self.attempt;
-        let mut tx = attempt.begin_read()?;
-        let rendering = Rendering::start(&mut tx, self.state, &historic.version);
-        let mut rendering = attempt.wait(rendering)?;
-        attempt.wait(tx.commit())?;
-        let (mut page, mut places) = (Vec::new(), Vec::new());
-        loop {
-            page.clear();
-            places.clear();
-            let mut tx = attempt.begin_read()?;
-            let more =
-                rendering.next_page_with(&mut tx, &mut page, |ord| places.push(ord.to_vec()));
-            let more = attempt.wait(more)?;
-            attempt.wait(tx.commit())?;
-            places.iter().try_for_each(|ord| frame.place(ord))?;
-            frame.write(&page)?;
+        let mut pages = self.pages_ahead(&historic.version);
+        while let Some(page) = pages.next()? {
+            self.attempt.check()?;
+            page.places.iter().try_for_each(|ord| frame.place(ord))?;
+            frame.write(&page.text)?;
             outgoing.drain(frame.sink_mut())?;
-            if !more {
-                return Ok(frame.finish()?);
-            }
         }
+        Ok(frame.finish()?)
     }
 
     /// Copies the bytes that were kept. The frame holds them against the version's digest.

@@ -3,6 +3,7 @@
 //! History up to the head that was asked for never changes, so nothing is locked and no transaction lasts longer than a
 //! page. A version costs what it changed, but for key frames, which cost their document.
 
+mod ahead;
 mod delta;
 mod facts;
 mod frames;
@@ -34,12 +35,11 @@ struct Export<'a> {
     head: i64,
     /// Numbers of tagged versions.
     tagged: Vec<i64>,
-    /// The last version written, with its rows' digest and its header's parts.
+    /// The rows' digest and the header's parts of the last version written.
     last: Option<Last>,
 }
 
 struct Last {
-    seq: i64,
     rows_digest: RowsDigest,
     parts: Vec<Digest>,
 }

@@ -2,9 +2,10 @@
 
 use archive::{VersionMeta, Writer};
 use protocol::{RunId, VersionId};
-use store::{Form, HistoricVersion};
+use store::{ChangesOfVersion, Form, HistoricVersion};
 use tfstate::Digest;
 
+use super::ahead::Planned;
 use super::runs::provenance_run;
 use super::{Export, Sink};
 use crate::archive::attempt::Outgoing;
@@ -28,13 +29,35 @@ impl Export<'_> {
             let Some(last) = page.last() else {
                 return Ok(());
             };
+            let before = (after > 0).then_some(after);
             after = last.version.seq;
-            for version in page {
-                self.version(writer, outgoing, &version)?;
+            let planned = self.planned(writer, &page);
+            let mut ahead = self.changes_ahead(before, &planned);
+            for (version, planned) in page.into_iter().zip(planned) {
+                self.attempt.check()?;
+                let changes = if planned.whole {
+                    None
+                } else {
+                    ahead.of(planned.seq)?
+                };
+                self.version(writer, outgoing, &version, changes)?;
                 let bytes = version.version.byte_size.unwrap_or_default().unsigned_abs();
                 self.attempt.counts.advance(1, bytes);
             }
         }
+    }
+
+    /// Which of the next versions must be key frames.
+    fn planned(&self, writer: &Writer<Sink>, page: &[HistoricVersion]) -> Vec<Planned> {
+        let next = page.iter().map(|historic| {
+            let version = &historic.version;
+            let tagged = self.tagged.contains(&version.seq);
+            (version.form != Form::Rows, tagged)
+        });
+        let seqs = page.iter().map(|historic| historic.version.seq);
+        seqs.zip(writer.plan(next))
+            .map(|(seq, whole)| Planned { seq, whole })
+            .collect()
     }
 
     fn version(
@@ -42,11 +65,13 @@ impl Export<'_> {
         writer: &mut Writer<Sink>,
         outgoing: &mut Outgoing<'_>,
         historic: &HistoricVersion,
+        changes: Option<ChangesOfVersion>,
     ) -> Result<(), Failure> {
         let meta = self.meta(historic)?;
-        let tagged = self.tagged.contains(&historic.version.seq);
-        let written = !writer.needs_key_frame(meta.verbatim, tagged)
-            && self.delta(writer, historic, &meta)?;
+        let written = match changes {
+            Some(changes) => self.delta(writer, historic, &meta, changes)?,
+            None => false,
+        };
         if !written {
             self.key_frame(writer, outgoing, historic, &meta)?;
         }

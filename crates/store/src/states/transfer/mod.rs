@@ -8,7 +8,7 @@ mod restored;
 mod runs;
 
 pub use changes::{
-    BornRow, ClosedRow, born_bytes, born_outputs, born_rows, closed_outputs, closed_rows,
+    BornRow, ChangesOfVersion, ClosedRow, VersionSpan, born_bytes, changes_of_versions,
 };
 pub use history::{HistoricVersion, HistorySize, history_page, history_size, list_unrendered};
 pub use removal::{remove_importing_state, remove_restored_rows};
