@@ -112,7 +112,12 @@ impl Prover {
         };
         // A thread that panicked has proven nothing.
         let nothing = (Digest([0; 32]), 0);
-        check(&meta, &name, thread.join().unwrap_or(nothing))
+        let checked = check(&meta, &name, thread.join().unwrap_or(nothing));
+        if checked.is_err() {
+            // What follows on a wrong document is of no interest any more.
+            self.running.clear();
+        }
+        checked
     }
 }
 

@@ -179,7 +179,7 @@ async fn the_runs_that_made_versions_travel_as_text_and_travel_on() {
 async fn every_state_of_the_corpus_survives_the_journey() {
     let (from, to) = (
         World::start(Backend::Folder).await,
-        World::start(Backend::Folder).await,
+        World::start(Backend::S3).await,
     );
     let documents = corpus();
     assert!(documents.len() > 70);
@@ -203,7 +203,7 @@ async fn every_state_of_the_corpus_survives_the_journey() {
 #[tokio::test(flavor = "multi_thread")]
 async fn five_hundred_versions_survive_the_journey() {
     let (from, to) = (
-        World::start(Backend::Folder).await,
+        World::start(Backend::S3).await,
         World::start(Backend::Folder).await,
     );
     for serial in 1..=500 {
