@@ -6,6 +6,7 @@
 //! ([`check`]) is pure: it reads a [`history`] and a ledger and names what they contradict. A new invariant is one module
 //! beneath it with one function and a history of its own that breaks it.
 
+pub mod alike;
 pub mod check;
 pub mod clients;
 pub mod document;

@@ -61,6 +61,9 @@ pub struct Figures {
     pub operations: usize,
     pub by_call: BTreeMap<&'static str, usize>,
     pub unknown: usize,
+    /// Runs and Terraform locks that were granted, and how many of them past the queue.
+    pub granted: usize,
+    pub degraded: usize,
     pub faults: usize,
     pub recovered: usize,
     pub waits_judged: usize,
@@ -94,6 +97,10 @@ impl Figures {
         for operation in &view.operations {
             *figures.by_call.entry(operation.call.name()).or_default() += 1;
             figures.unknown += usize::from(matches!(operation.end, End::Unknown | End::Open));
+            if waits(operation) && operation.end == End::Ok {
+                figures.granted += 1;
+                figures.degraded += usize::from(operation.answer.degraded);
+            }
             figures.internal_errors += usize::from(operation.answer.detail.starts_with("500"));
         }
         figures.table = table(&view);

@@ -1,4 +1,5 @@
-//! Clients that lose what they hold before they write, and want their result back, byte for byte.
+//! Clients that lose what they hold before they write, and want their result back, byte for byte. Sometimes another has
+//! written the same in between.
 
 use serde_json::json;
 
@@ -7,6 +8,9 @@ use super::{Actor, Outcome, note_document, nothing, sha256};
 use crate::history::Call;
 use crate::plan::StatePlan;
 use crate::wire::{Request, Who};
+
+/// How many of a hundred find that somebody was there before them.
+const OVERTAKEN: u32 = 40;
 
 impl Actor {
     pub(super) async fn fenced_turn(&mut self) {
@@ -35,6 +39,9 @@ impl Actor {
         if !self.abort(&run.id, Who::Admin).await {
             return;
         }
+        if self.chance(OVERTAKEN) {
+            self.write_as_another_run(state, &own).await;
+        }
         let (outcome, digest) = self.upload(&mut run, &mut slice, &own, true).await;
         self.recover_if_kept(state, &outcome, &run.id, &digest)
             .await;
@@ -55,9 +62,39 @@ impl Actor {
         }
         let at = rand::RngExt::random_range(&mut self.rng, 0..state.addresses.len());
         let own = [state.addresses[at].clone()];
+        if self.chance(OVERTAKEN) {
+            self.write_under_another_lock(state, &own).await;
+        }
         let body = self.change(&mut document, &own);
         let (outcome, digest) = self.push(&state.name, &id, &body, true).await;
         self.recover_if_kept(state, &outcome, &id, &digest).await;
+    }
+
+    /// Who comes next takes what was lost, and writes.
+    async fn write_as_another_run(&mut self, state: &StatePlan, own: &[String]) {
+        let wanted = Wanted::write(own);
+        let Some(mut run) = self.begin(&state.name, &wanted, Some(3)).await else {
+            return;
+        };
+        if self.open(&run).await {
+            if let Some(mut slice) = self.slice(&run).await {
+                self.upload(&mut run, &mut slice, own, false).await;
+            }
+            self.close(&run).await;
+        }
+        self.finish(&run, "succeeded").await;
+    }
+
+    async fn write_under_another_lock(&mut self, state: &StatePlan, own: &[String]) {
+        let id = self.name_anew("tf");
+        if !self.lock(&state.name, &id).await {
+            return;
+        }
+        if let Some(mut document) = self.read(&state.name).await {
+            let body = self.change(&mut document, own);
+            self.push(&state.name, &id, &body, false).await;
+        }
+        self.unlock(&state.name, &id).await;
     }
 
     /// Fetches what the service says it kept, and settles it. `holder`: the run, or the lock ID of plain Terraform.

@@ -4,9 +4,11 @@ mod clock;
 mod fenced;
 mod native;
 mod primitive;
+mod queuer;
 mod reader;
 mod run;
 mod terraform;
+mod waiting;
 mod wanted;
 
 use std::collections::BTreeSet;
@@ -135,6 +137,7 @@ impl Actor {
                 Role::Primitive => self.primitive_turn().await,
                 Role::Terraform => self.terraform_turn().await,
                 Role::Late => self.fenced_turn().await,
+                Role::Queuer => self.queuer_turn().await,
                 Role::Reader => self.reader_turn().await,
             }
         }

@@ -5,10 +5,12 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::clock::microseconds;
+use super::waiting::Waiting;
 use super::wanted::{Wanted, claim};
-use super::{Actor, Outcome, describe_refusal, note_document, nothing, sha256};
+use super::{Actor, Outcome, note_document, nothing, sha256};
 use crate::document::Document;
-use crate::history::{Answer, Call, Event, Write};
+use crate::history::{Call, Write};
+use crate::plan::Role;
 use crate::wire::{Reply, Request, Who};
 
 /// How long a client asks the service to wait, by the protocol's clock. Every other one comes back soon, with its ticket.
@@ -49,59 +51,42 @@ impl Actor {
         let key = self.name_anew("key");
         let wait_seconds = match polls {
             Some(0) => 0,
-            _ if self.number.is_multiple_of(2) => LONG_WAIT,
+            _ if self.plan.role == Role::Queuer || self.number.is_multiple_of(2) => LONG_WAIT,
             _ => SHORT_WAIT,
         };
-        let op = self.world.log.invoke(
-            &self.plan.name,
-            Call::Begin {
-                state: state.to_owned(),
-                key: key.clone(),
-                claims: wanted.claims.clone(),
-                patient: polls.is_none(),
-                wait_seconds,
-            },
-        );
+        let mut waiting = self.begin_waiting(Call::Begin {
+            state: state.to_owned(),
+            key: key.clone(),
+            claims: wanted.claims.clone(),
+            patient: polls.is_none(),
+            wait_seconds,
+        });
         let mut body = json!({
             "state": self.full_name(state), "kind": "apply", "key": key, "command": "kl apply",
             "who": format!("{}@chaos", self.plan.name), "scope": wanted.scope(), "lease_seconds": 60,
             "wait_seconds": wait_seconds,
         });
-        let wait = self.world.times.seconds(f64::from(LONG_WAIT));
-        let mut total = Answer::default();
+        let longest = self.world.times.seconds(f64::from(LONG_WAIT));
+        let asked_to_wait = self.world.times.seconds(f64::from(wait_seconds));
         let mut asked = 0;
         loop {
             let request = Request::new("POST", "/v1/runs", Who::Writer)
                 .json(&body)
-                .waiting(wait);
+                .waiting(longest);
             let sent = Instant::now();
-            let said = self.world.wire.repeat(self.number, &request).await;
-            total.tries += said.tries;
-            total.troubles += said.troubles;
-            if said.troubles > 0 {
-                total.detail = said.trouble;
-            }
-            let Some(reply) = said.reply else {
-                self.world.log.note(Event::Unknown { op, answer: total });
-                return None;
-            };
+            let reply = self.ask_again(&mut waiting, &request, asked_to_wait);
+            let reply = reply.await?;
             if reply.is_ok() {
-                return self.begun(op, state, &reply, total, sent, request);
+                return self.begun(waiting, state, &reply, sent, request);
             }
             asked += 1;
-            let answered = self.world.log.now_us();
-            let asked_to_wait = self.world.times.seconds(f64::from(wait_seconds));
-            let overdue = sent.elapsed().saturating_sub(asked_to_wait);
-            let overdue_us = u64::try_from(overdue.as_micros()).unwrap_or(u64::MAX);
-            total.longest_gap_us = total.longest_gap_us.max(overdue_us);
             let gives_up = polls.is_some_and(|polls| asked > polls);
             if reply.status != 423 || gives_up {
-                describe_refusal(&reply, &mut total);
-                self.world.log.note(Event::Fail { op, answer: total });
+                self.is_refused(waiting, &reply);
                 return None;
             }
             if let Some(ticket) = reply.json()["ticket"].as_str() {
-                total.queued_us.get_or_insert(answered);
+                self.has_a_place(&mut waiting);
                 body["ticket"] = ticket.into();
             }
         }
@@ -109,24 +94,23 @@ impl Actor {
 
     fn begun(
         &self,
-        op: u64,
+        waiting: Waiting,
         state: &str,
         reply: &Reply,
-        mut answer: Answer,
         sent: Instant,
         request: Request,
     ) -> Option<Run> {
         let run = reply.json();
-        answer.status = reply.status;
         let id = run["id"].as_str().unwrap_or_default().to_owned();
-        answer.run = Some(id.clone());
         let held = &run["reservation"];
-        answer.reservation = held["id"].as_str().map(str::to_owned);
-        answer.token = held["token"].as_i64();
-        answer.expires_us = microseconds(&held["expires_at"]);
-        answer.degraded = held["degraded"].as_bool().unwrap_or_default();
-        let token = answer.token;
-        self.world.log.note(Event::Ok { op, answer });
+        let token = held["token"].as_i64();
+        self.is_granted(waiting, reply, |answer| {
+            answer.run = Some(id.clone());
+            answer.reservation = held["id"].as_str().map(str::to_owned);
+            answer.token = token;
+            answer.expires_us = microseconds(&held["expires_at"]);
+            answer.degraded = held["degraded"].as_bool().unwrap_or_default();
+        });
         Some(Run {
             lock: format!("tf-{id}"),
             id,
@@ -155,24 +139,17 @@ impl Actor {
             patient: false,
             wait_seconds: 0,
         };
-        let op = self.world.log.invoke(&self.plan.name, call);
-        let said = self.world.wire.repeat(self.number, &run.request).await;
-        let total = Answer {
-            tries: said.tries,
-            troubles: said.troubles,
-            detail: said.trouble.clone(),
-            ..Answer::default()
-        };
-        match said.reply {
+        let mut waiting = self.begin_waiting(call);
+        let reply = self.ask_again(&mut waiting, &run.request, Duration::ZERO);
+        match reply.await {
             Some(reply) if reply.is_ok() => {
                 let (sent, request) = (run.renewed, run.request.clone());
-                self.begun(op, state, &reply, total, sent, request)
+                return self.begun(waiting, state, &reply, sent, request);
             }
-            _ => {
-                self.conclude(op, said, nothing);
-                Some(run)
-            }
+            Some(reply) => self.is_refused(waiting, &reply),
+            None => {}
         }
+        Some(run)
     }
 
     fn backend(&self, run: &Run, method: &str, query: &str) -> Request {

@@ -1,10 +1,10 @@
 //! Plain Terraform on the wire: LOCK with the same ID until it is its turn, GET, POST with the ID, UNLOCK with the same bytes.
 
-use std::time::Instant;
+use std::time::Duration;
 
-use super::{Actor, Outcome, describe_refusal, nothing, sha256};
+use super::{Actor, Outcome, nothing, sha256};
 use crate::document::Document;
-use crate::history::{Answer, Call, Event, Write};
+use crate::history::{Call, Write};
 use crate::wire::{Request, Who};
 
 /// When a waiting Terraform comes back, in seconds; the last one repeats.
@@ -70,40 +70,29 @@ impl Actor {
             state: state.to_owned(),
             id: id.to_owned(),
         };
-        let op = self.world.log.invoke(&self.plan.name, call);
-        let mut total = Answer::default();
-        for tried in 0..TRIES {
-            let sent = Instant::now();
-            let said = self.world.wire.repeat(self.number, &request).await;
-            let took_us = u64::try_from(sent.elapsed().as_micros()).unwrap_or(u64::MAX);
-            total.longest_gap_us = total.longest_gap_us.max(took_us);
-            total.tries += said.tries;
-            total.troubles += said.troubles;
-            if said.troubles > 0 {
-                total.detail = said.trouble;
-            }
-            let Some(reply) = said.reply else {
-                self.world.log.note(Event::Unknown { op, answer: total });
+        let mut waiting = self.begin_waiting(call);
+        let mut tried = 0;
+        loop {
+            let reply = self.ask_again(&mut waiting, &request, Duration::ZERO);
+            let Some(reply) = reply.await else {
                 return false;
             };
             if reply.is_ok() {
-                total.status = reply.status;
-                self.world.log.note(Event::Ok { op, answer: total });
+                self.is_granted(waiting, &reply, |_| {});
                 return true;
             }
-            if reply.status != 423 || tried + 1 == TRIES {
-                describe_refusal(&reply, &mut total);
-                self.world.log.note(Event::Fail { op, answer: total });
+            tried += 1;
+            if reply.status != 423 || tried == TRIES {
+                self.is_refused(waiting, &reply);
                 return false;
             }
             // Its second try earns the place.
-            if tried == 1 {
-                total.queued_us = Some(self.world.log.now_us());
+            if tried == 2 {
+                self.has_a_place(&mut waiting);
             }
-            let pause = BACKOFF[tried.min(BACKOFF.len() - 1)];
+            let pause = BACKOFF[(tried - 1).min(BACKOFF.len() - 1)];
             tokio::time::sleep(self.world.times.seconds(pause)).await;
         }
-        false
     }
 
     /// The next document, with new values at the addresses.

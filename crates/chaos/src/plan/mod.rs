@@ -31,6 +31,8 @@ pub struct Profile {
     pub primitive: usize,
     pub terraform: usize,
     pub late: usize,
+    #[serde(default)]
+    pub queuers: usize,
     pub readers: usize,
     /// Whether restarts are measured one by one.
     pub drills: bool,
@@ -62,6 +64,7 @@ impl Profile {
             primitive: 3,
             terraform: 4,
             late: 4,
+            queuers: 0,
             readers: 5,
             drills: true,
         };
@@ -78,18 +81,18 @@ impl Profile {
             }),
             // Enough to see that everything turns.
             "smoke" => Some(Self {
-                storm_ms: 15_000,
+                storm_ms: 5_000,
                 operations: 0,
                 counts: FaultCounts {
-                    replica_kills: 2,
+                    replica_kills: 1,
                     replica_freezes: 1,
                     redis_kills: 1,
-                    redis_flushes: 3,
-                    links: 6,
-                    crash_points: 4,
+                    redis_flushes: 2,
+                    links: 3,
+                    crash_points: 2,
                     ..FaultCounts::default()
                 },
-                liar_ms: 5_000,
+                liar_ms: 3_000,
                 drills: false,
                 ..quick
             }),
@@ -117,6 +120,8 @@ pub enum Role {
     Terraform,
     /// Loses what it holds before it writes.
     Late,
+    /// Stands in line with others for the same.
+    Queuer,
     Reader,
 }
 
@@ -144,6 +149,8 @@ pub struct Plan {
 const SHARED: usize = 5;
 const FENCED: usize = 4;
 pub const REPLICAS: usize = 3;
+/// What begins the names of the states of the part before a liar.
+pub const LIARS: &str = "liar-";
 /// Clients reach the balancer by so many links.
 pub const CLIENT_LINKS: usize = 2;
 
@@ -167,6 +174,14 @@ impl Plan {
             clients,
             faults,
         }
+    }
+
+    /// Whether it is the part of a run before a liar.
+    #[must_use]
+    pub fn is_part(&self) -> bool {
+        self.states
+            .iter()
+            .any(|state| state.name.starts_with(LIARS))
     }
 
     /// How many faults it has.
@@ -208,6 +223,9 @@ fn clients(rng: &mut StdRng, profile: &Profile) -> Vec<ClientPlan> {
     add(Role::Late, "l", profile.late, &|number| {
         vec![SHARED + number % FENCED]
     });
+    add(Role::Queuer, "q", profile.queuers, &|number| {
+        vec![number % SHARED]
+    });
     add(Role::Reader, "r", profile.readers, &|_| shared.clone());
     clients
 }
@@ -247,5 +265,15 @@ mod tests {
         assert_eq!(plan, Plan::draw(7, quick(), ""));
         assert_ne!(plan.faults, Plan::draw(8, quick(), "").faults);
         assert!(plan.fault_count() >= 150, "{}", plan.fault_count());
+    }
+
+    #[test]
+    fn a_plan_is_read_back_as_it_was_written_down() {
+        for name in ["quick", "long", "smoke"] {
+            let plan = Plan::draw(7, Profile::named(name).unwrap(), "");
+            let text = serde_json::to_string(&plan).unwrap();
+            assert_eq!(serde_json::from_str::<Plan>(&text).unwrap(), plan);
+            assert!(!plan.is_part());
+        }
     }
 }

@@ -29,7 +29,7 @@ pub(super) async fn ledger(stage: &Stage, plan: &Plan) -> Result<Ledger> {
     let us = |column: &str| US.replace("{}", column);
     let id = |column: &str| format!("replace({column}::text, '-', '')");
     let mut ledger = Ledger {
-        times: Some(stage.times),
+        times: Some(stage.times.get()),
         ..Ledger::default()
     };
     ledger.states = rows(stage, &format!(
@@ -131,7 +131,7 @@ fn hyphenated(id: &str) -> String {
 }
 
 /// One command; answers its texts.
-async fn ask_redis(port: u16, words: &[&str]) -> Result<Vec<String>> {
+pub(super) async fn ask_redis(port: u16, words: &[&str]) -> Result<Vec<String>> {
     use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
     let mut command = format!("*{}\r\n", words.len());
     for word in words {
@@ -143,6 +143,9 @@ async fn ask_redis(port: u16, words: &[&str]) -> Result<Vec<String>> {
     let mut head = String::new();
     stream.read_line(&mut head).await?;
     let head = head.trim_end();
+    if let Some(text) = head.strip_prefix('+') {
+        return Ok(vec![text.to_owned()]);
+    }
     let count = match (head.strip_prefix('*'), head.strip_prefix('$')) {
         (Some(count), _) => count.parse().unwrap_or(0),
         (None, Some("-1")) => 0,

@@ -2,16 +2,18 @@
 
 mod deeds;
 mod dump;
+mod replay;
 mod run;
 mod stage;
 mod teeth;
+mod tooth;
 
 use std::path::PathBuf;
 use std::time::Instant;
 
 use anyhow::{Context as _, Result};
 use chaos::check::{Violation, invariants};
-use chaos::plan::{Plan, Profile};
+use chaos::plan::{LIARS, Plan, Profile};
 use chaos::report::Figures;
 use clap::{Args, Subcommand};
 
@@ -22,6 +24,8 @@ use stage::Stage;
 
 /// The seed of CI: a red run is a property of the commit.
 const SEED: u64 = 20_261_130;
+/// How many rules CI switches off, others each day.
+const TEETH_A_DAY: usize = 2;
 /// Violations shown of each invariant.
 const SHOWN: usize = 5;
 
@@ -39,14 +43,17 @@ pub(crate) struct ChaosArgs {
 enum ChaosCommand {
     /// Draw a plan from a seed, run it, and judge it.
     Run(RunArgs),
+    /// Only the part before a lying Redis.
+    Liar(RunArgs),
     /// Judge a run again that was written down.
     Check {
         /// The directory of the run.
         dir: PathBuf,
     },
     /// Run the plan of an earlier run once more.
-    Replay(ReplayArgs),
-    /// What CI does: the quick profile with a fixed seed, then two rules switched off, others each day.
+    Replay(replay::ReplayArgs),
+    /// What CI does: the quick profile with a fixed seed, a short one and its replay, then two rules switched off, others each
+    /// day.
     Ci,
     /// Switch the protocol's rules off, one after the other: each must be missed.
     Teeth(teeth::TeethArgs),
@@ -65,32 +72,21 @@ struct RunArgs {
     keep: bool,
 }
 
-#[derive(Args, Debug)]
-struct ReplayArgs {
-    /// The directory of the run.
-    #[arg(conflicts_with_all = ["seed", "profile"], required_unless_present = "seed")]
-    dir: Option<PathBuf>,
-    /// The seed that it was drawn from.
-    #[arg(long)]
-    seed: Option<u64>,
-    /// The profile that it was drawn with.
-    #[arg(long, default_value = "quick")]
-    profile: String,
-}
-
 pub(crate) async fn run(args: &ChaosArgs) -> Result<u8> {
     let workspace = Workspace::locate()?;
     match &args.command {
         ChaosCommand::Run(args) => {
             let plan = Plan::draw(args.seed, profile(&args.profile)?, "");
-            run_plan(&workspace, &plan, args.keep).await
+            let place = place_of(&workspace, &plan)?;
+            run_plan(&workspace, &plan, &place, args.keep).await
         }
-        ChaosCommand::Replay(args) => {
-            let plan = match (&args.dir, args.seed) {
-                (Some(dir), _) => Place::at(dir.clone()).read_plan()?,
-                (None, seed) => Plan::draw(seed.unwrap_or(SEED), profile(&args.profile)?, ""),
-            };
-            run_plan(&workspace, &plan, false).await
+        ChaosCommand::Replay(args) => replay::run(&workspace, args).await,
+        ChaosCommand::Liar(args) => {
+            let plan = Plan::draw(args.seed, profile(&args.profile)?, "");
+            let stage = Stage::start(&workspace).await?;
+            let lies = before_a_liar(&stage, &plan, &place_of(&workspace, &plan)?).await?;
+            show_lies(&lies);
+            Ok(u8::from(!lies.violations.is_empty()))
         }
         ChaosCommand::Check { dir } => {
             let verdict = run::judge(&Place::at(dir.clone()))?;
@@ -102,13 +98,23 @@ pub(crate) async fn run(args: &ChaosArgs) -> Result<u8> {
     }
 }
 
-/// The quick profile with the seed of CI, then two rules switched off, in turn.
+/// The quick profile with the seed of CI; a short one and its replay; then some rules switched off, in turn.
 async fn in_ci(workspace: &Workspace) -> Result<u8> {
     let plan = Plan::draw(SEED, profile("quick")?, "");
-    match run_plan(workspace, &plan, false).await? {
-        0 => teeth::two_in_turn(workspace).await,
-        code => Ok(code),
+    let mut code = run_plan(workspace, &plan, &place_of(workspace, &plan)?, false).await?;
+    if code == 0 {
+        code = replay::smoke(workspace).await?;
     }
+    if code == 0 {
+        code = teeth::in_turn(workspace, TEETH_A_DAY).await?;
+    }
+    Ok(code)
+}
+
+/// Where a run is written down.
+fn place_of(workspace: &Workspace, plan: &Plan) -> Result<Place> {
+    let name = format!("{}-{}", plan.profile.name, plan.seed);
+    Place::create(workspace.target().join("chaos").join(name))
 }
 
 fn profile(name: &str) -> Result<Profile> {
@@ -116,10 +122,7 @@ fn profile(name: &str) -> Result<Profile> {
         .with_context(|| format!("there is no profile {name:?}: quick, long, smoke"))
 }
 
-async fn run_plan(workspace: &Workspace, plan: &Plan, keep: bool) -> Result<u8> {
-    let base = workspace.target().join("chaos");
-    let place = Place::create(base.join(format!("{}-{}", plan.profile.name, plan.seed)))?;
-    let liars = Place::create(place.path().join("liar"))?;
+async fn run_plan(workspace: &Workspace, plan: &Plan, place: &Place, keep: bool) -> Result<u8> {
     println!(
         "chaos: profile {}, seed {}: {} clients on {} states, {} faults; written to {}",
         plan.profile.name,
@@ -140,11 +143,10 @@ async fn run_plan(workspace: &Workspace, plan: &Plan, keep: bool) -> Result<u8> 
         println!("chaos: logs in {}", stage.logs.display());
     }
     let stormy = Instant::now();
-    let crashes = run::storm(&stage, plan, &place).await?;
+    let crashes = run::storm(&stage, plan, place).await?;
     let stormy = stormy.elapsed();
-    let verdict = run::judge(&place)?;
-    let liars_plan = Plan::draw(plan.seed, run::liars_profile(&plan.profile), "liar-");
-    let lies = run::before_a_liar(&stage, &liars_plan, &liars).await?;
+    let verdict = run::judge(place)?;
+    let lies = before_a_liar(&stage, plan, place).await?;
     drop(stage);
 
     show(&verdict);
@@ -157,6 +159,12 @@ async fn run_plan(workspace: &Workspace, plan: &Plan, keep: bool) -> Result<u8> 
     );
     let wrong = verdict.violations.len() + lies.violations.len();
     Ok(u8::from(wrong > 0 || short(plan, &verdict.figures, &lies)))
+}
+
+async fn before_a_liar(stage: &Stage, plan: &Plan, place: &Place) -> Result<Lies> {
+    let plan = Plan::draw(plan.seed, run::liars_profile(&plan.profile), LIARS);
+    let place = Place::create(place.path().join("liar"))?;
+    run::before_a_liar(stage, &plan, &place).await
 }
 
 fn show(verdict: &Verdict) {
@@ -209,9 +217,20 @@ fn show(verdict: &Verdict) {
 
 fn show_lies(lies: &Lies) {
     println!(
-        "lying Redis: {} answers, {} wakes for nothing, {} errors and silences; {} operations",
-        lies.told, lies.wakes, lies.troubles, lies.operations
+        "lying Redis: {} lies in answers within {:.0} s, {} answers true after all, {} wakes for nothing, {} errors and silences; \
+         {} operations, {} grants, {} of them without the index",
+        lies.told,
+        lies.took.as_secs_f64(),
+        lies.truths,
+        lies.wakes,
+        lies.troubles,
+        lies.operations,
+        lies.granted,
+        lies.degraded,
     );
+    for (lie, times) in &lies.by_kind {
+        println!("  {}: {times}", lie.words());
+    }
     show_violations("violations before the liar", &lies.violations);
 }
 

@@ -1,5 +1,6 @@
 //! A run from its plan to its verdict.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -9,7 +10,7 @@ use chaos::check::{self, CALM, Invariant, Violation};
 use chaos::clients::{Clients, World};
 use chaos::history::{self, Event, Log};
 use chaos::ledger::Ledger;
-use chaos::liar::Liar;
+use chaos::liar::{Liar, Lie};
 use chaos::plan::{Fault, Plan, Profile};
 use chaos::report::{Figures, POSTGRES_DRILL, REDIS_DRILL, ROLLING_DRILL};
 
@@ -22,8 +23,12 @@ pub(super) const REST_WITHIN: Duration = Duration::from_secs(45);
 /// After the last fault, how long it echoes.
 const SETTLE: Duration = Duration::from_millis(2_500);
 const CALM_FOR: Duration = Duration::from_secs(10);
+/// The same where no figures are wanted of it.
+const SHORT_CALM: Duration = Duration::from_secs(2);
 /// How much longer it may last, for the sake of the number of operations.
 const LONGEST_CALM: Duration = Duration::from_secs(75);
+/// By how much every time is divided before a liar: who waits is to ask it again and again, and the ledger seldom.
+const LIARS_SCALE: f64 = 6.0;
 /// How long a drill goes on after what it is about.
 const DRILL_ECHO: Duration = Duration::from_millis(1_500);
 
@@ -93,7 +98,7 @@ pub(super) fn world(stage: &Stage, plan: &Plan, log: &Log) -> Result<Arc<World>>
     Ok(Arc::new(World {
         wire: stage.wire()?,
         log: log.clone(),
-        times: stage.times,
+        times: stage.times.get(),
         states: plan.states.clone(),
     }))
 }
@@ -116,7 +121,12 @@ pub(super) async fn storm(stage: &Stage, plan: &Plan, place: &Place) -> Result<u
     tokio::time::sleep(SETTLE).await;
 
     phase(&log, CALM);
-    tokio::time::sleep(CALM_FOR).await;
+    let calm = if plan.profile.drills {
+        CALM_FOR
+    } else {
+        SHORT_CALM
+    };
+    tokio::time::sleep(calm).await;
     let longest = Instant::now() + LONGEST_CALM;
     while log.operations() < plan.profile.operations && Instant::now() < longest {
         tokio::time::sleep(Duration::from_millis(250)).await;
@@ -178,29 +188,41 @@ pub(super) async fn write_down(
 /// What a run before a liar came to.
 pub(super) struct Lies {
     pub(super) told: u64,
+    pub(super) by_kind: BTreeMap<Lie, u64>,
+    pub(super) truths: u64,
+    /// How long it took, until the liar was gone.
+    pub(super) took: Duration,
     pub(super) wakes: u64,
     pub(super) troubles: u64,
     pub(super) operations: u64,
+    pub(super) granted: usize,
+    /// Granted without the index.
+    pub(super) degraded: usize,
     pub(super) violations: Vec<Violation>,
 }
 
 /// Leads all replicas to a liar while clients work, and holds the outcome against what must be true whatever Redis says.
 pub(super) async fn before_a_liar(stage: &Stage, plan: &Plan, place: &Place) -> Result<Lies> {
     place.write_plan(plan)?;
+    stage.restart_without("", LIARS_SCALE).await?;
     let log = Log::create(&place.history())?;
     let world = world(stage, plan, &log)?;
     dump::seed(&world.wire, plan).await?;
     let port = stage.ports.borrow_mut().take()?;
-    let liar = Liar::start(&stage.network, port, plan.seed)?;
+    let truth = stage.redis_port().await;
+    let liar = Liar::start(&stage.network, port, truth, plan.seed)?;
     stage.lead_redis_to(liar.port());
     phase(&log, "liar");
     let clients = Clients::start(&world, plan);
+    let began = Instant::now();
     let longest = Instant::now() + Duration::from_millis(plan.profile.liar_ms);
     while liar.lies() < plan.profile.lies && Instant::now() < longest {
         tokio::time::sleep(Duration::from_millis(250)).await;
     }
-    // Nobody can be served in order before a liar, and some would wait for ever.
-    stage.lead_redis_to(stage.redis_port().await);
+    // Nobody can be served in order before a liar, and some would wait for ever. The index that it left behind is none.
+    dump::ask_redis(truth, &["FLUSHALL"]).await?;
+    stage.lead_redis_to(truth);
+    let took = began.elapsed();
     let stuck = clients.rest(REST_WITHIN).await;
     if stuck > 0 {
         eprintln!("chaos: {stuck} clients did not come to an end before the liar");
@@ -211,9 +233,14 @@ pub(super) async fn before_a_liar(stage: &Stage, plan: &Plan, place: &Place) -> 
     let violations = verdict.violations.into_iter();
     Ok(Lies {
         told: liar.lies(),
+        by_kind: liar.by_kind(),
+        truths: liar.truths(),
+        took,
         wakes: liar.wakes(),
         troubles: liar.troubles(),
         operations: log.operations(),
+        granted: verdict.figures.granted,
+        degraded: verdict.figures.degraded,
         violations: violations
             .filter(|it| !order.contains(&it.invariant))
             .collect(),
@@ -223,10 +250,11 @@ pub(super) async fn before_a_liar(stage: &Stage, plan: &Plan, place: &Place) -> 
 /// The profile of the part before a liar: mostly those who wait.
 pub(super) fn liars_profile(profile: &Profile) -> Profile {
     Profile {
-        native: 36,
+        native: 10,
         primitive: 1,
         terraform: 2,
         late: 1,
+        queuers: 25,
         readers: 0,
         ..profile.clone()
     }

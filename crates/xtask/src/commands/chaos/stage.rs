@@ -53,7 +53,7 @@ pub(super) struct Stage {
     pub(super) databases: Mutex<Databases>,
     pub(super) tenancy: Tenancy,
     pub(super) ports: RefCell<Ports>,
-    pub(super) times: Times,
+    pub(super) times: Cell<Times>,
     /// Where every process writes its log.
     pub(super) logs: PathBuf,
 }
@@ -133,7 +133,7 @@ impl Stage {
             databases: Mutex::new(databases),
             tenancy,
             ports: RefCell::new(ports),
-            times: Times { scale: SCALE },
+            times: Cell::new(Times { scale: SCALE }),
         })
     }
 
@@ -172,12 +172,15 @@ impl Stage {
         }
     }
 
-    /// Starts all replicas anew, with these rules switched off.
-    pub(super) async fn restart_without(&self, rules: &str) -> Result<()> {
+    /// Starts all replicas anew, with these rules switched off and every time divided by this.
+    pub(super) async fn restart_without(&self, rules: &str, scale: f64) -> Result<()> {
+        self.times.set(Times { scale });
         for slot in &self.slots {
             let mut slot = slot.lock().await;
             let settings = slot.settings.clone();
-            slot.settings = settings.with("KL_FAULTS_OFF", rules.to_owned());
+            slot.settings = settings
+                .with("KL_FAULTS_OFF", rules.to_owned())
+                .with("KL_FAULTS_TIME_SCALE", scale.to_string());
             slot.replica = None;
         }
         self.mend().await
