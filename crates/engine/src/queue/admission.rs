@@ -12,7 +12,7 @@ use locking::{Rule, holds};
 use protocol::LockInfo;
 use store::{Lane, State};
 
-use super::{Pass, Queue, state_key};
+use super::{Pass, Queue, Settling, state_key};
 use crate::{Caller, Engine, EngineError};
 
 /// How often a request asks the index before it goes without: it may have to be loaded first, and be lost again.
@@ -175,9 +175,10 @@ impl Engine {
             queueing: Queueing::Terraform,
             about: about(&info.who, &info.operation, Lane::Terraform),
         };
+        let mut settling = Settling::default();
         loop {
             match self.enter(caller, &request).await? {
-                Entry::Wait(place) if place.is_settling() => {
+                Entry::Wait(place) if settling.goes_on(&place) => {
                     tokio::time::sleep(SETTLING_LOOK.duration()).await;
                 }
                 entry => return Ok((entry, request)),

@@ -11,7 +11,8 @@ mod wait;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Instant;
 
-use coordination::{Index, StateKey, TicketKey, Wakes};
+use coordination::{Index, Place, StateKey, TicketKey, Wakes};
+use locking::times::SETTLING;
 use sha2::{Digest as _, Sha256};
 use store::State;
 use tokio::sync::{Semaphore, SemaphorePermit};
@@ -73,6 +74,23 @@ impl Queue {
 
     fn incarnation(&self) -> i64 {
         self.incarnation.load(Ordering::Relaxed)
+    }
+}
+
+/// How long an index has been settling before the eyes of one request.
+#[derive(Default)]
+pub(crate) struct Settling(Option<tokio::time::Instant>);
+
+impl Settling {
+    /// Whether the request is to wait for it a little longer. An index that settles much longer than it may says nonsense, or
+    /// its clock has leapt: then the request goes on as if somebody were in its way.
+    pub(crate) fn goes_on(&mut self, place: &Place) -> bool {
+        if !place.is_settling() {
+            self.0 = None;
+            return false;
+        }
+        let since = self.0.get_or_insert_with(tokio::time::Instant::now);
+        since.elapsed() < 2 * SETTLING.duration()
     }
 }
 

@@ -9,7 +9,7 @@ use store::{Lane, State};
 use tokio::time::Instant;
 
 use super::admission::about;
-use super::{Entry, Pass, Request, state_key};
+use super::{Entry, Pass, Request, Settling, state_key};
 use crate::error::Busy;
 use crate::reservations::{clear_way, in_the_way};
 use crate::{Caller, Engine, EngineError};
@@ -81,6 +81,7 @@ impl Engine {
         let mut wake = self.queue.wakes.listen(&key);
         let began = Instant::now();
         let (mut looked, mut doubted) = (None, false);
+        let mut settling = Settling::default();
         loop {
             let place = match self.enter(caller, &request).await? {
                 Entry::Open(pass) => {
@@ -95,7 +96,7 @@ impl Engine {
                     first_seen_ms: place.first_seen_ms,
                 }));
             }
-            if place.is_settling() {
+            if settling.goes_on(&place) {
                 // That passes by itself, so also one that does not wait, waits.
                 wake.wait(SETTLING_LOOK.duration()).await;
                 continue;

@@ -234,6 +234,27 @@ async fn losing_redis_costs_no_reservation() {
     bob.lock("prod", "bob-2").await.ok();
 }
 
+/// As if Redis's clock had leapt back after the table was loaded.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_index_that_does_not_cease_to_settle_holds_nobody_up_for_long() {
+    let stage = Stage::start().await;
+    let (ann, bob) = (stage.writer().await, stage.writer().await);
+    with_state(&ann, "prod", &["a"]).await;
+    ann.apply("prod", alone(&["a"]))
+        .await
+        .finish("succeeded")
+        .await
+        .ok();
+    settle_for_ever(&stage).await;
+    let begun = Instant::now();
+    let granted = bob
+        .ask_with("prod", waiting("bob", alone(&["a"]), LONG))
+        .await;
+    Native::of(&bob, granted).finish("succeeded").await.ok();
+    bob.lock("prod", "bob").await.ok();
+    assert!(begun.elapsed() < Duration::from_secs(12));
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn an_end_that_the_index_never_heard_of_holds_nobody_up_for_long() {
     let stage = Stage::start().await;
@@ -406,6 +427,20 @@ async fn forget(stage: &Stage) {
     let mut delete = redis::cmd("DEL");
     delete.arg(keys);
     let _: i64 = delete.query_async(&mut connection).await.unwrap();
+}
+
+/// Has the index of the one state of the stage say that it settles.
+async fn settle_for_ever(stage: &Stage) {
+    let client = redis::Client::open(std::env::var("KL_TEST_REDIS_URL").unwrap()).unwrap();
+    let mut connection = client.get_multiplexed_async_connection().await.unwrap();
+    let mut find = redis::cmd("KEYS");
+    find.arg(format!("kl:*:{}:*:meta", stage.workspace));
+    let keys: Vec<String> = find.query_async(&mut connection).await.unwrap();
+    let mut set = redis::cmd("HSET");
+    set.arg(keys.first().unwrap())
+        .arg("settle")
+        .arg("99999999999999");
+    let _: i64 = set.query_async(&mut connection).await.unwrap();
 }
 
 /// Up to which gen the index knows the one state of the stage.
