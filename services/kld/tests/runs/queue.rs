@@ -8,10 +8,12 @@ use serde_json::{Value, json};
 
 use super::stage::{Native, alone, refused, with_state};
 use crate::harness::Setup;
-use crate::lane::stage::Stage;
+use crate::lane::stage::{Client, Reply, Stage};
 
 /// Longer than anything here takes, so that a wait which ends early was woken.
 const LONG: u32 = 20;
+/// How many work beside one that wants everything.
+const WRITERS: usize = 12;
 
 fn waiting(key: &str, scope: Value, seconds: u32) -> Value {
     json!({ "key": key, "scope": scope, "wait_seconds": seconds })
@@ -325,7 +327,7 @@ async fn narrow_runs_in_a_loop_do_not_overtake_one_that_waits_for_everything() {
     };
     let stage = Stage::start_with(setup).await;
     let ann = stage.writer().await;
-    let writers = std::env::var("KL_TEST_WRITERS").map_or(12, |count| count.parse().unwrap());
+    let writers = std::env::var("KL_TEST_WRITERS").map_or(WRITERS, |count| count.parse().unwrap());
     let names: Vec<String> = (0..writers).map(|number| format!("r{number}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     with_state(&ann, "prod", &[&["slow"], &names[..]].concat()).await;
@@ -336,35 +338,31 @@ async fn narrow_runs_in_a_loop_do_not_overtake_one_that_waits_for_everything() {
         .zip(0..)
         .map(async |(name, number): (&&str, usize)| {
             let writer = ann.on(number % 2);
-            let mut ticket = Value::Null;
             let mut granted = Vec::new();
-            while !done.load(Ordering::Relaxed) {
+            loop {
+                let asked = Instant::now();
                 let key = uuid::Uuid::now_v7().to_string();
-                let mut ask = waiting(&key, alone(&[name]), 1);
-                ask["ticket"] = ticket.take();
-                let reply = writer.ask_with("prod", ask).await;
-                if reply.status == 200 {
-                    let run = Native::of(&writer, reply);
-                    grants.fetch_add(1, Ordering::Relaxed);
-                    // Without the index no order is promised; it is away when this machine is too busy to answer in time.
-                    if !run.run.reservation.as_ref().unwrap().degraded {
-                        granted.push(run.fencing_token());
-                    }
-                    run.finish("succeeded").await.ok();
-                } else {
-                    ticket = reply.json()["ticket"].clone();
+                let ask = waiting(&key, alone(&[name]), 1);
+                let Some(run) = take_turn(&writer, ask, &done).await else {
+                    return granted;
+                };
+                grants.fetch_add(1, Ordering::Relaxed);
+                // Without the index no order is promised; it is away when this machine is too busy to answer in time.
+                if !run.run.reservation.as_ref().unwrap().degraded {
+                    granted.push((asked, run.fencing_token()));
                 }
+                insist(|| run.finish("succeeded")).await.ok();
             }
-            granted
         });
     let wide = async {
         while grants.load(Ordering::Relaxed) < writers {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
         let all = alone(&[&["slow"], &names[..]].concat());
-        let mut ask = waiting("wide", all, 25);
+        let mut ask = waiting("wide", all, LONG);
         ask["command"] = json!("wide");
-        let (granted, before) = tokio::join!(ann.ask_with("prod", ask), async {
+        let patient = AtomicBool::new(false);
+        let (run, in_queue) = tokio::join!(take_turn(&ann, ask, &patient), async {
             let is_in_queue = async || {
                 let waiting = ann.status("prod").await.waiting;
                 waiting.iter().any(|one| one.about.command == "wide")
@@ -372,26 +370,52 @@ async fn narrow_runs_in_a_loop_do_not_overtake_one_that_waits_for_everything() {
             while !is_in_queue().await {
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
-            // Whoever was admitted before has been granted by then.
-            tokio::time::sleep(Duration::from_millis(1_500)).await;
-            let before = stage.count("SELECT max(token) FROM reservations").await;
+            let in_queue = Instant::now();
+            // Long enough for all of them to ask again.
             tokio::time::sleep(Duration::from_millis(2_000)).await;
-            slow.finish("succeeded").await.ok();
-            before
+            insist(|| slow.finish("succeeded")).await.ok();
+            in_queue
         });
         done.store(true, Ordering::Relaxed);
-        let run = Native::of(&ann, granted);
-        let token = run.fencing_token();
-        run.finish("succeeded").await.ok();
-        before + 1..token
+        let run = run.unwrap();
+        insist(|| run.finish("succeeded")).await.ok();
+        (in_queue, run.fencing_token())
     };
-    let (overtaken, granted) = tokio::join!(wide, futures::future::join_all(narrow));
-    let granted: Vec<i64> = granted.concat();
+    let (wide, granted) = tokio::join!(wide, futures::future::join_all(narrow));
+    let (in_queue, token) = wide;
     let overtakes: Vec<_> = granted
-        .iter()
-        .filter(|token| overtaken.contains(token))
+        .concat()
+        .into_iter()
+        .filter(|(asked, narrow)| *asked > in_queue && *narrow < token)
         .collect();
     assert!(overtakes.is_empty(), "{overtakes:?}");
+}
+
+/// Comes back with its ticket until it is granted, unless it is to give up before.
+async fn take_turn<'a>(
+    client: &Client<'a>,
+    mut ask: Value,
+    gives_up: &AtomicBool,
+) -> Option<Native<'a>> {
+    while !gives_up.load(Ordering::Relaxed) {
+        let reply = insist(|| client.ask_with("prod", ask.clone())).await;
+        if reply.status == 200 {
+            return Some(Native::of(client, reply));
+        }
+        ask["ticket"] = refused(reply, Code::ReservationConflict)["ticket"].take();
+    }
+    None
+}
+
+/// Sends a request until the service is not too busy for it.
+async fn insist(send: impl AsyncFn() -> Reply) -> Reply {
+    loop {
+        let reply = send().await;
+        if reply.status != 503 {
+            return reply;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
