@@ -5,6 +5,7 @@ use locking::times::{END_REMEMBERED, NATIVE_WAITER, PENDING, SETTLING, TERRAFORM
 use locking::{Rule, holds};
 use uuid::Uuid;
 
+use crate::keys::News;
 use crate::link::{Away, Link, Script};
 use crate::nodes::encode;
 use crate::{Place, StateKey, Ticket};
@@ -192,6 +193,14 @@ impl Index {
             .link
             .run(&self.scripts.end, &key.tables(), &arguments)
             .await?;
+        Ok(())
+    }
+
+    /// Tells those who watch a state, on every replica, that there is something to see. Best effort: they also poll.
+    pub async fn tell_watchers(&self, key: &StateKey) -> Result<(), Away> {
+        let mut publish = redis::cmd("PUBLISH");
+        publish.arg(key.channel_of(News::Changed)).arg("");
+        let _: i64 = self.link.query(&publish).await?;
         Ok(())
     }
 

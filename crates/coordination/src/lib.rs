@@ -15,14 +15,18 @@ mod keys;
 mod link;
 mod nodes;
 mod queue;
+mod servers;
 mod shelf;
+#[cfg(feature = "testing")]
+pub mod testing;
 mod ticket;
 mod wake;
 
 pub use index::{Admission, Ask, Contention, Held, Index, Loaded, Mark, Queueing};
 pub use keys::StateKey;
-pub use link::{Away, Link, LinkError};
+pub use link::{Away, Link};
 pub use queue::{Place, Waiter};
+pub use servers::LinkError;
 pub use shelf::{Label, Shelf, Shelved};
 pub use ticket::{Ticket, TicketKey};
 pub use wake::{Wake, Wakes};

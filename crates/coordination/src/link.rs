@@ -4,18 +4,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use deadpool_redis::{Config, Runtime, cluster, sentinel};
-use redis::{Cmd, FromRedisValue, RedisError};
+use redis::aio::PubSub;
+use redis::{Cmd, FromRedisValue, RedisError, Value};
+
+use crate::servers::{LinkError, NoAnswer, Servers, texts};
 
 /// Redis did not answer, or may not be asked: work without the index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the reservation index is away")]
 pub struct Away;
-
-/// An address that no connection can be made of.
-#[derive(Debug, thiserror::Error)]
-#[error("not an address of Redis: {0}")]
-pub struct LinkError(String);
 
 /// After a failure nobody asks Redis for this long: each would wait for the time-out.
 const BREAK: Duration = Duration::from_secs(1);
@@ -23,7 +20,8 @@ const BREAK: Duration = Duration::from_secs(1);
 const PATIENCE: Duration = Duration::from_millis(500);
 /// How long a large value may be on its way: still less than making it anew.
 const LARGE_PATIENCE: Duration = Duration::from_secs(2);
-const POOL_SIZE: usize = 8;
+/// What is said of a server that does not tell its policy. It is not trusted.
+const UNKNOWN_POLICY: &str = "unknown";
 
 /// A connection to Redis. Cheap to clone.
 #[derive(Clone)]
@@ -37,9 +35,7 @@ impl std::fmt::Debug for Link {
 }
 
 struct Inner {
-    pool: Pool,
-    /// A server to subscribe at: in a cluster each passes messages on.
-    client: redis::Client,
+    servers: Servers,
     /// How long an answer is waited for.
     patience: Duration,
     started: Instant,
@@ -49,15 +45,9 @@ struct Inner {
     evicts: AtomicBool,
 }
 
-enum Pool {
-    Server(deadpool_redis::Pool),
-    Sentinel(sentinel::Pool),
-    Cluster(cluster::Pool),
-}
-
 impl Link {
-    /// Connects lazily to `redis://HOST:PORT/DB` (`rediss` for TLS), to the primary of
-    /// `redis+sentinel://HOST:PORT[,HOST:PORT…]/MASTER`, or to `redis+cluster://HOST:PORT[,HOST:PORT…]`.
+    /// Connects lazily to `redis://HOST:PORT/DB`, to the primary of `redis+sentinel://HOST:PORT[,HOST:PORT…]/PRIMARY`, or to
+    /// `redis+cluster://HOST:PORT[,HOST:PORT…]`. `rediss` is TLS; `USER:PASSWORD@` goes in front of the hosts.
     ///
     /// # Errors
     ///
@@ -76,10 +66,8 @@ impl Link {
     }
 
     fn with_patience(address: &str, patience: Duration) -> Result<Self, LinkError> {
-        let (pool, client) = pool(address)?;
         Ok(Self(Arc::new(Inner {
-            pool,
-            client,
+            servers: Servers::of(address)?,
             patience,
             started: Instant::now(),
             broken_until: AtomicU64::new(0),
@@ -99,7 +87,8 @@ impl Link {
         since >= self.0.broken_until.load(Ordering::Relaxed)
     }
 
-    /// Reads the server's eviction policy, and stops using the index under any but `noeviction`. Answers the policy.
+    /// Reads the eviction policy, in a cluster that of each primary, and stops using the index under any but `noeviction`.
+    /// Answers the policy, the first other one if there is one.
     ///
     /// # Errors
     ///
@@ -107,12 +96,16 @@ impl Link {
     pub async fn check_policy(&self) -> Result<String, Away> {
         let mut info = redis::cmd("INFO");
         info.arg("memory");
-        let text: String = self.query(&info).await?;
-        let policy = text
-            .lines()
-            .find_map(|line| line.strip_prefix("maxmemory_policy:"))
-            .map_or("unknown", str::trim)
-            .to_owned();
+        let answer: Value = if self.0.servers.fail_as_one() {
+            self.query(&info).await?
+        } else {
+            // Those that answer are asked on.
+            self.ask(&info).await.map_err(|_| Away)?
+        };
+        let policies: Vec<String> = texts(answer).iter().map(|text| policy_in(text)).collect();
+        let other = policies.iter().find(|policy| *policy != "noeviction");
+        let policy = other.or(policies.first()).cloned();
+        let policy = policy.unwrap_or_else(|| UNKNOWN_POLICY.to_owned());
         let evicts = policy != "noeviction";
         if evicts && !self.0.evicts.swap(evicts, Ordering::Relaxed) {
             tracing::error!(
@@ -156,18 +149,13 @@ impl Link {
         self.judge(outcome)
     }
 
-    pub(crate) fn client(&self) -> &redis::Client {
-        &self.0.client
+    /// A connection to subscribe by.
+    pub(crate) async fn listen(&self) -> Result<PubSub, RedisError> {
+        self.0.servers.listen().await
     }
 
     async fn ask<T: FromRedisValue>(&self, command: &Cmd) -> Result<T, Trouble> {
-        let answer = async {
-            match &self.0.pool {
-                Pool::Server(pool) => Ok(command.query_async(&mut pool.get().await?).await?),
-                Pool::Sentinel(pool) => Ok(command.query_async(&mut pool.get().await?).await?),
-                Pool::Cluster(pool) => Ok(command.query_async(&mut pool.get().await?).await?),
-            }
-        };
+        let answer = async { Ok(self.0.servers.ask(command).await?) };
         tokio::time::timeout(self.0.patience, answer)
             .await
             .unwrap_or(Err(Trouble::Late(self.0.patience)))
@@ -203,60 +191,19 @@ impl Script {
 #[derive(Debug, thiserror::Error)]
 enum Trouble {
     #[error(transparent)]
-    Redis(#[from] RedisError),
-    #[error("no connection: {0}")]
-    Pool(#[from] deadpool_redis::PoolError),
+    Told(#[from] NoAnswer),
     #[error("no answer in {} ms", .0.as_millis())]
     Late(Duration),
 }
 
 fn is_no_script(trouble: &Trouble) -> bool {
-    matches!(trouble, Trouble::Redis(error)
+    matches!(trouble, Trouble::Told(NoAnswer::Redis(error))
         if error.kind() == redis::ErrorKind::Server(redis::ServerErrorKind::NoScript))
 }
 
-fn pool(address: &str) -> Result<(Pool, redis::Client), LinkError> {
-    let bad = |error: &dyn std::fmt::Display| LinkError(error.to_string());
-    let runtime = Some(Runtime::Tokio1);
-    let urls = |hosts: &str| -> Vec<String> {
-        hosts
-            .split(',')
-            .map(|host| format!("redis://{host}"))
-            .collect()
-    };
-    if let Some(hosts) = address.strip_prefix("redis+cluster://") {
-        let urls = urls(hosts);
-        let client = redis::Client::open(urls[0].as_str()).map_err(|error| bad(&error))?;
-        let pool = cluster::Config::from_urls(urls)
-            .builder()
-            .map_err(|error| bad(&error))?
-            .max_size(POOL_SIZE)
-            .runtime(Runtime::Tokio1)
-            .build()
-            .map_err(|error| bad(&error))?;
-        return Ok((Pool::Cluster(pool), client));
-    }
-    if let Some(rest) = address.strip_prefix("redis+sentinel://") {
-        let (hosts, master) = rest
-            .split_once('/')
-            .ok_or_else(|| LinkError("the name of the primary is missing".to_owned()))?;
-        let urls = urls(hosts);
-        let client = redis::Client::open(urls[0].as_str()).map_err(|error| bad(&error))?;
-        let config = sentinel::Config::from_urls(
-            urls,
-            master.to_owned(),
-            sentinel::SentinelServerType::Master,
-        );
-        let pool = config.create_pool(runtime).map_err(|error| bad(&error))?;
-        return Ok((Pool::Sentinel(pool), client));
-    }
-    let client = redis::Client::open(address).map_err(|error| bad(&error))?;
-    let pool = Config::from_url(address)
-        .builder()
-        .map_err(|error| bad(&error))?
-        .max_size(POOL_SIZE)
-        .runtime(Runtime::Tokio1)
-        .build()
-        .map_err(|error| bad(&error))?;
-    Ok((Pool::Server(pool), client))
+fn policy_in(info: &str) -> String {
+    let policy = info
+        .lines()
+        .find_map(|line| line.strip_prefix("maxmemory_policy:"));
+    policy.map_or(UNKNOWN_POLICY, str::trim).to_owned()
 }

@@ -154,6 +154,27 @@ mod tests {
     use super::*;
 
     #[test]
+    fn all_keys_of_a_state_are_in_the_slot_of_its_tables() {
+        let key = StateKey {
+            workspace: "ws_4f2a90c1d3e7".to_owned(),
+            state: Uuid::from_u128(0x0199_0000_1234),
+        };
+        let label = Label {
+            seq: 7,
+            version: Uuid::from_u128(7),
+            digest: [9; 16],
+        };
+        let slot = crate::keys::tests::slot;
+        for one in [
+            pointer(&key),
+            place(&key, &label),
+            building(&key, label.version),
+        ] {
+            assert_eq!(slot(&one), slot(&key.tables()[0]), "{one}");
+        }
+    }
+
+    #[test]
     fn a_label_is_read_as_it_was_written() {
         let label = Label {
             seq: 1_007,

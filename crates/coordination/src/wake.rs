@@ -1,21 +1,30 @@
-//! Wake-ups: who waits for a state is told when a reservation of it ends.
+//! Wake-ups: who waits for a state is told when a reservation of it ends, and who watches it is told of any change.
 //!
-//! A message may be lost; waiters also poll. One connection per process listens for all states.
+//! A message may be lost; both also poll. One connection per process listens for all states.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::StreamExt as _;
 use tokio::sync::watch;
 
+use crate::keys::News;
 use crate::{Link, StateKey};
 
 const RECONNECT_AFTER: Duration = Duration::from_millis(500);
 
-/// Everybody in this process who waits for a state.
+/// Everybody in this process who waits for a state or watches one.
 #[derive(Clone, Default)]
-pub struct Wakes(Arc<Mutex<HashMap<StateKey, Listeners>>>);
+pub struct Wakes(Arc<Mutex<Ears>>);
+
+#[derive(Default)]
+struct Ears {
+    /// Told of ends.
+    waiting: HashMap<StateKey, Listeners>,
+    /// Told of everything.
+    watching: HashMap<StateKey, Listeners>,
+}
 
 struct Listeners {
     /// Remembers for each listener whether it has seen the last wake-up, so that none falls between a look and a wait.
@@ -23,26 +32,57 @@ struct Listeners {
     count: usize,
 }
 
-/// One waiter's ear. Dropping it stops listening.
+impl Ears {
+    fn of(&mut self, purpose: Purpose) -> &mut HashMap<StateKey, Listeners> {
+        match purpose {
+            Purpose::Wait => &mut self.waiting,
+            Purpose::Watch => &mut self.watching,
+        }
+    }
+}
+
+/// What somebody listens for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Purpose {
+    Wait,
+    Watch,
+}
+
+/// One listener's ear. Dropping it stops listening.
 pub struct Wake {
     wakes: Wakes,
     key: StateKey,
+    purpose: Purpose,
     woken: watch::Receiver<()>,
 }
 
 impl Wakes {
-    /// Begins to listen for a state. What ends from now on is not missed.
+    /// Begins to listen for ends in a state. What ends from now on is not missed.
     #[must_use]
     pub fn listen(&self, key: &StateKey) -> Wake {
-        let mut map = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let listeners = map.entry(key.clone()).or_insert_with(|| Listeners {
-            wake: watch::Sender::new(()),
-            count: 0,
-        });
+        self.listen_for(key, Purpose::Wait)
+    }
+
+    /// Begins to listen for changes of any kind.
+    #[must_use]
+    pub fn watch(&self, key: &StateKey) -> Wake {
+        self.listen_for(key, Purpose::Watch)
+    }
+
+    fn listen_for(&self, key: &StateKey, purpose: Purpose) -> Wake {
+        let mut ears = self.ears();
+        let listeners = ears
+            .of(purpose)
+            .entry(key.clone())
+            .or_insert_with(|| Listeners {
+                wake: watch::Sender::new(()),
+                count: 0,
+            });
         listeners.count += 1;
         Wake {
             wakes: self.clone(),
             key: key.clone(),
+            purpose,
             woken: listeners.wake.subscribe(),
         }
     }
@@ -50,51 +90,65 @@ impl Wakes {
     /// The states that somebody in this process waits for.
     #[must_use]
     pub fn listened(&self) -> Vec<StateKey> {
-        let map = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        map.keys().cloned().collect()
+        self.ears().waiting.keys().cloned().collect()
     }
 
     /// How many in this process wait for a state.
     #[must_use]
     pub fn count(&self, key: &StateKey) -> usize {
-        let map = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        map.get(key).map_or(0, |listeners| listeners.count)
+        let ears = self.ears();
+        ears.waiting.get(key).map_or(0, |listeners| listeners.count)
     }
 
-    /// Wakes those who wait for a state in this process.
+    /// Wakes those in this process who wait for a state, and those who watch it.
     pub fn wake(&self, key: &StateKey) {
-        let map = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(listeners) = map.get(key) {
+        let ears = self.ears();
+        for listeners in [ears.waiting.get(key), ears.watching.get(key)] {
+            if let Some(listeners) = listeners {
+                listeners.wake.send_replace(());
+            }
+        }
+    }
+
+    /// Wakes those in this process who watch a state.
+    pub fn wake_watching(&self, key: &StateKey) {
+        if let Some(listeners) = self.ears().watching.get(key) {
             listeners.wake.send_replace(());
         }
     }
 
     /// Wakes everybody: messages may have been missed.
     fn wake_all(&self) {
-        let map = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        for listeners in map.values() {
+        let ears = self.ears();
+        for listeners in ears.waiting.values().chain(ears.watching.values()) {
             listeners.wake.send_replace(());
         }
+    }
+
+    fn ears(&self) -> MutexGuard<'_, Ears> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Passes messages on until dropped. A lost connection is made anew, and then everybody is woken.
     pub async fn listen_to(&self, link: &Link) {
         loop {
             if let Err(error) = self.pass_on(link).await {
-                tracing::debug!(%error, "not listening for ended reservations; waiters poll");
+                tracing::debug!(%error, "not listening for changes; who waits and who watches polls");
             }
             tokio::time::sleep(RECONNECT_AFTER).await;
         }
     }
 
     async fn pass_on(&self, link: &Link) -> Result<(), redis::RedisError> {
-        let mut messages = link.client().get_async_pubsub().await?;
-        messages.psubscribe(StateKey::all_channels()).await?;
+        let mut messages = link.listen().await?;
+        messages.psubscribe(&StateKey::all_channels()[..]).await?;
         self.wake_all();
         let mut messages = messages.into_on_message();
         while let Some(message) = messages.next().await {
-            if let Some(key) = StateKey::of_channel(message.get_channel_name()) {
-                self.wake(&key);
+            match StateKey::of_channel(message.get_channel_name()) {
+                Some((key, News::Ended)) => self.wake(&key),
+                Some((key, News::Changed)) => self.wake_watching(&key),
+                None => {}
             }
         }
         Ok(())
@@ -102,7 +156,7 @@ impl Wakes {
 }
 
 impl Wake {
-    /// Waits for an end of a reservation since the last call, or since listening began, but no longer than `patience`.
+    /// Waits for a message since the last call, or since listening began, but no longer than `patience`.
     pub async fn wait(&mut self, patience: Duration) {
         let _ = tokio::time::timeout(patience, self.woken.changed()).await;
     }
@@ -110,7 +164,8 @@ impl Wake {
 
 impl Drop for Wake {
     fn drop(&mut self) {
-        let mut map = self.wakes.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut ears = self.wakes.ears();
+        let map = ears.of(self.purpose);
         if let Some(listeners) = map.get_mut(&self.key) {
             listeners.count -= 1;
             if listeners.count == 0 {
