@@ -73,6 +73,7 @@ impl Engine {
         name: &StateName,
         files: &[String],
     ) -> Result<Resolved, EngineError> {
+        let prepared = self.prepare_graph(caller, name).await?;
         let mut tx = self.begin_read(caller).await?;
         let (state, head) = find(&mut tx, caller, name).await?;
         let is_native = head.as_ref().is_none_or(|head| head.form != Form::Opaque);
@@ -84,7 +85,8 @@ impl Engine {
             let first = store::find_version(&mut tx, state.id, VersionRef::Seq(1)).await?;
             creator = first.map(|first| first.created_by);
             if is_native {
-                graph = self.load_graph(&mut tx, state.id, head).await?.graph;
+                let loaded = self.load_graph(&mut tx, state.id, head, prepared).await?;
+                graph = loaded.graph;
                 let recorded = store::sources_in_files(&mut tx, state.id, files).await?;
                 let is_there = |source: &RecordedSource| graph.has_block(&source.config_address);
                 recorded_sources = recorded.into_iter().filter(is_there).collect();
@@ -110,12 +112,14 @@ impl Engine {
         caller: &Caller,
         name: &StateName,
     ) -> Result<Inventory, EngineError> {
+        let prepared = self.prepare_graph(caller, name).await?;
         let mut tx = self.begin_read(caller).await?;
         let (state, head) = find(&mut tx, caller, name).await?;
         let mut files = BTreeMap::new();
         let mut graph = Arc::new(StateGraph::empty());
         if let (Some(state), Some(head)) = (&state, &head) {
-            graph = self.load_graph(&mut tx, state.id, head).await?.graph;
+            let loaded = self.load_graph(&mut tx, state.id, head, prepared).await?;
+            graph = loaded.graph;
             let recorded = store::list_sources(&mut tx, state.id).await?;
             files.extend(
                 recorded
@@ -141,11 +145,13 @@ impl Engine {
         block: &ConfigAddress,
         reach: Reach,
     ) -> Result<Surroundings, EngineError> {
+        let prepared = self.prepare_graph(caller, name).await?;
         let mut tx = self.begin_read(caller).await?;
         let (state, head) = find(&mut tx, caller, name).await?;
         let state = state.ok_or(EngineError::NoState)?;
         let head = head.ok_or(EngineError::NoVersion)?;
-        let graph = self.load_graph(&mut tx, state.id, &head).await?.graph;
+        let loaded = self.load_graph(&mut tx, state.id, &head, prepared).await?;
+        let graph = loaded.graph;
         tx.commit().await?;
         tokio::task::block_in_place(|| {
             let realized = graph.realized();

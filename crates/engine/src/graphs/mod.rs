@@ -3,15 +3,18 @@
 //! A version never changes, so nothing here grows stale. The graph of a new version is made from that of an older one by
 //! the rows that were born and that died in between: one in memory, or else one that another replica has published. Only
 //! where there is none it is built from all rows. However many requests wait for a graph, on however many replicas, it is
-//! made once.
+//! made once. Whoever waits for another replica holds no transaction meanwhile (`prepare`).
 
 mod packing;
+mod prepare;
 mod shared;
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use coordination::Shelf;
+use graph::scope::Target;
 use graph::{
     ConfigAddress, Dependents, GraphBuilder, GraphError, InstanceRow, Object, Patch, RealizedGraph,
     RowRef, Seq,
@@ -24,7 +27,9 @@ use telemetry::GraphSource;
 use tfstate::Digest;
 use uuid::Uuid;
 
-use self::shared::{Building, Shared};
+pub(crate) use self::prepare::Prepared;
+use self::prepare::Preparing;
+use self::shared::Shared;
 use crate::scope::has_rows;
 use crate::{Engine, EngineError};
 
@@ -36,6 +41,8 @@ const CACHE_BYTES: u64 = 256 * 1024 * 1024;
 pub struct StateGraph {
     realized: RealizedGraph,
     dependents: OnceLock<Dependents>,
+    /// Whether somebody has asked who depends on something.
+    was_asked: AtomicBool,
     inventory_digest: OnceLock<Digest>,
 }
 
@@ -44,6 +51,7 @@ impl StateGraph {
         Self {
             realized,
             dependents: OnceLock::new(),
+            was_asked: AtomicBool::new(false),
             inventory_digest: OnceLock::new(),
         }
     }
@@ -62,6 +70,19 @@ impl StateGraph {
     pub fn dependents(&self) -> &Dependents {
         self.dependents
             .get_or_init(|| Dependents::of(&self.realized))
+    }
+
+    /// The blocks outside of what `targets` mean that are recorded to depend on something in it.
+    pub fn dependents_of(&self, targets: &[Target]) -> Vec<String> {
+        // Nothing is outside of everything.
+        if targets.contains(&Target::Everything) {
+            return Vec::new();
+        }
+        // Many a graph is asked once before the next version is there. The graph backwards is for one that is asked again.
+        if self.dependents.get().is_none() && !self.was_asked.swap(true, Ordering::Relaxed) {
+            return graph::scope::dependents_at_once(&self.realized, targets);
+        }
+        graph::scope::dependents(&self.realized, self.dependents(), targets)
     }
 
     /// Whether the state has an object of the block with this address.
@@ -133,9 +154,10 @@ struct Cached {
 
 pub(crate) struct Graphs {
     graphs: Cache<GraphKey, Cached>,
-    /// For each state the newest version whose graph was made here.
-    newest: moka::sync::Cache<(WorkspaceId, Uuid), GraphKey>,
+    /// For each state the newest version whose graph was made here, and the one that was it before.
+    newest: moka::sync::Cache<(WorkspaceId, Uuid), (GraphKey, Option<GraphKey>)>,
     shared: Shared,
+    preparing: Preparing,
     /// For each state how many rows were patched here since its graph was last published.
     unpublished: moka::sync::Cache<(WorkspaceId, Uuid), usize>,
 }
@@ -155,6 +177,7 @@ impl Graphs {
             graphs,
             newest: moka::sync::Cache::new(100_000),
             shared: Shared::new(shelf, deployment_key),
+            preparing: Preparing::new(),
             unpublished: moka::sync::Cache::new(100_000),
         }
     }
@@ -171,7 +194,7 @@ impl Graphs {
 
     /// The graph of an older version of the same state.
     async fn before(&self, key: &GraphKey) -> Option<Cached> {
-        let newest = self.newest.get(&(key.workspace.clone(), key.state))?;
+        let (newest, _) = self.newest.get(&(key.workspace.clone(), key.state))?;
         let is_older =
             newest.workspace == key.workspace && newest.state == key.state && newest.seq < key.seq;
         let graph = if is_older {
@@ -182,18 +205,21 @@ impl Graphs {
         Some(Cached { key: newest, graph })
     }
 
-    /// Notes that the graph of this version was made, and lets go of the one it was made from.
-    async fn note(&self, key: &GraphKey, before: Option<&GraphKey>) {
+    /// Notes that the graph of this version was made. The one before stays for those whose transaction began just before
+    /// the commit; what came before that goes.
+    async fn note(&self, key: &GraphKey) {
         let state = (key.workspace.clone(), key.state);
-        if self
-            .newest
-            .get(&state)
-            .is_none_or(|known| known.seq < key.seq)
+        let known = self.newest.get(&state);
+        if known
+            .as_ref()
+            .is_some_and(|(known, _)| known.seq >= key.seq)
         {
-            self.newest.insert(state, key.clone());
+            return;
         }
-        if let Some(before) = before {
-            self.graphs.invalidate(before).await;
+        let (before, gone) = known.unzip();
+        self.newest.insert(state, (key.clone(), before));
+        if let Some(gone) = gone.flatten() {
+            self.graphs.invalidate(&gone).await;
         }
     }
 
@@ -211,12 +237,14 @@ impl Graphs {
 }
 
 impl Engine {
-    /// The graph of a committed version that `tx` sees.
+    /// The graph of a committed version that `tx` sees. Waits for nothing but the database and who else asks it for this
+    /// graph: whoever may find that there is none in memory calls [`Self::prepare_graph`] before it begins.
     pub(crate) async fn load_graph(
         &self,
         tx: &mut WorkspaceTx,
         state: Uuid,
         version: &Version,
+        prepared: Prepared,
     ) -> Result<Loaded, EngineError> {
         has_rows(version)?;
         let key = GraphKey {
@@ -226,10 +254,12 @@ impl Engine {
             version: version.id,
         };
         if let Some(graph) = self.graphs.get(&key).await {
-            telemetry::graph_loaded(GraphSource::Memory, None);
+            if prepared.0.is_none() {
+                telemetry::graph_loaded(GraphSource::Memory, None);
+            }
             return Ok(Loaded {
                 graph,
-                provenance: Provenance::Cached,
+                provenance: prepared.0.unwrap_or(Provenance::Cached),
             });
         }
         // Stays so for those who waited while another request made the graph.
@@ -268,72 +298,22 @@ impl Engine {
         key: &GraphKey,
     ) -> Result<(Arc<StateGraph>, Provenance), EngineError> {
         let started = Instant::now();
-        let made = |graph: RealizedGraph, source, how| {
-            telemetry::graph_loaded(source, Some(started.elapsed()));
-            (Arc::new(StateGraph::new(graph)), how)
-        };
         if let Some(before) = self.graphs.before(key).await
             && let Some((graph, rows)) =
                 patched(tx, key, &before.key, || before.graph.realized().clone()).await?
         {
-            self.graphs.note(key, Some(&before.key)).await;
-            let made = made(graph, GraphSource::Patched, Provenance::Patched { rows });
-            self.graphs.note_patched(key, &made.0, rows);
-            return Ok(made);
+            let graph = Arc::new(StateGraph::new(graph));
+            self.graphs.note(key).await;
+            self.graphs.note_patched(key, &graph, rows);
+            telemetry::graph_loaded(GraphSource::Patched, Some(started.elapsed()));
+            return Ok((graph, Provenance::Patched { rows }));
         }
-        if let Some(found) = self.graphs.shared.find(key).await
-            && let Some((graph, rows)) = brought_up(tx, key, found).await?
-        {
-            self.graphs.note(key, None).await;
-            let made = made(graph, GraphSource::Snapshot, Provenance::Shared { rows });
-            self.graphs.note_patched(key, &made.0, rows);
-            return Ok(made);
-        }
-        let lease = match self.graphs.shared.ask_to_build(key).await {
-            Building::Own(lease) => Some(lease),
-            Building::Alone => None,
-            Building::Done(found) => {
-                if let Some((graph, rows)) = brought_up(tx, key, found).await? {
-                    self.graphs.note(key, None).await;
-                    return Ok(made(
-                        graph,
-                        GraphSource::Snapshot,
-                        Provenance::Shared { rows },
-                    ));
-                }
-                None
-            }
-        };
-        let graph = match built(tx, key).await {
-            Ok(graph) => graph,
-            Err(error) => {
-                if let Some(lease) = lease {
-                    lease.give_back().await;
-                }
-                return Err(error);
-            }
-        };
-        self.graphs.note(key, None).await;
-        let made = made(graph, GraphSource::Built, Provenance::Built);
-        self.graphs.shared.publish(key, &made.0, lease);
-        Ok(made)
+        let graph = Arc::new(StateGraph::new(built(tx, key).await?));
+        self.graphs.note(key).await;
+        self.graphs.shared.publish(key, &graph, None);
+        telemetry::graph_loaded(GraphSource::Built, Some(started.elapsed()));
+        Ok((graph, Provenance::Built))
     }
-}
-
-/// A snapshot brought to this version, and how many rows that took. `None` if it is of another history.
-async fn brought_up(
-    tx: &mut WorkspaceTx,
-    key: &GraphKey,
-    found: Cached,
-) -> Result<Option<(RealizedGraph, usize)>, EngineError> {
-    // Nobody else has it yet.
-    let Some(graph) = Arc::into_inner(found.graph) else {
-        return Ok(None);
-    };
-    if found.key == *key {
-        return Ok(Some((graph.realized, 0)));
-    }
-    patched(tx, key, &found.key, || graph.realized).await
 }
 
 /// The graph of an older version brought to this one, and how many rows that took. `None` if it must be built anew.

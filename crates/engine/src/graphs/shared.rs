@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use coordination::{Away, Label, Shelf, StateKey};
+use protocol::WorkspaceId;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep};
 use uuid::Uuid;
@@ -55,18 +56,24 @@ impl Shared {
     }
 
     /// The newest snapshot of a state that is not younger than this version.
-    pub(super) async fn find(&self, key: &GraphKey) -> Option<Cached> {
+    pub(super) async fn find(
+        &self,
+        workspace: &WorkspaceId,
+        state: Uuid,
+        seq: i64,
+    ) -> Option<Cached> {
         let shelf = self.shelf.as_ref()?;
-        let state = state_key(key);
-        let shelved = shelf.find(&state).await.ok()??;
+        let place = state_key(workspace, state);
+        let shelved = shelf.find(&place).await.ok()??;
         let label = shelved.label;
-        if label.seq > key.seq {
+        if label.seq > seq {
             return None;
         }
         let of = GraphKey {
+            workspace: workspace.clone(),
+            state,
             seq: label.seq,
             version: label.version,
-            ..key.clone()
         };
         let unpacked =
             tokio::task::block_in_place(|| self.key.unpack(&of, label.digest, &shelved.bytes));
@@ -77,11 +84,11 @@ impl Shared {
             }),
             Err(error) => {
                 tracing::error!(
-                    error = %telemetry::Chain(&error), state.id = %key.state, seq = label.seq,
+                    error = %telemetry::Chain(&error), state.id = %state, seq = label.seq,
                     "a snapshot of a graph is not the one that its key names"
                 );
                 telemetry::snapshot_refused();
-                let _ = shelf.discard(&state, &label).await;
+                let _ = shelf.discard(&place, &label).await;
                 None
             }
         }
@@ -92,7 +99,7 @@ impl Shared {
         let Some(shelf) = &self.shelf else {
             return Building::Alone;
         };
-        let state = state_key(key);
+        let state = state_key(&key.workspace, key.state);
         let until = Instant::now() + PATIENCE;
         loop {
             match shelf.begin_building(&state, key.version).await {
@@ -109,7 +116,7 @@ impl Shared {
             sleep(LOOK).await;
             let label = shelf.find_label(&state).await;
             if label.is_ok_and(|label| label.is_some_and(|label| label.seq == key.seq))
-                && let Some(found) = self.find(key).await
+                && let Some(found) = self.find(&key.workspace, key.state, key.seq).await
             {
                 return Building::Done(found);
             }
@@ -136,7 +143,8 @@ impl Shared {
                     digest: packed.digest,
                 };
                 // Best effort: who does not find it builds a graph.
-                let _ = shelf.put(&state_key(&key), &label, &packed.bytes).await;
+                let place = state_key(&key.workspace, key.state);
+                let _ = shelf.put(&place, &label, &packed.bytes).await;
             }
             if let Some(lease) = lease {
                 lease.give_back().await;
@@ -153,9 +161,9 @@ impl Lease {
     }
 }
 
-fn state_key(key: &GraphKey) -> StateKey {
+fn state_key(workspace: &WorkspaceId, state: Uuid) -> StateKey {
     StateKey {
-        workspace: key.workspace.as_str().to_owned(),
-        state: key.state,
+        workspace: workspace.as_str().to_owned(),
+        state,
     }
 }

@@ -26,6 +26,7 @@ impl Engine {
     ) -> Result<Operated, EngineError> {
         let asking = Asking::new(asked.key, asked.command, asked.who, None)?
             .with_request(asked.request_digest);
+        self.prepare_graph(caller, name).await?;
         let mut tx = self.begin(caller).await?;
         let (state, head, work) = self.work_out(&mut tx, caller, name, operation).await?;
         if let Some(done) = done_before(&mut tx, caller, &state, &asking).await? {

@@ -17,6 +17,7 @@ use store::{Version, VersionRef, WorkspaceTx};
 use tfstate::{Address, Step};
 use uuid::Uuid;
 
+use crate::graphs::Prepared;
 use crate::lock::same_spelling;
 use crate::scope::has_rows;
 use crate::tries::Tries;
@@ -86,6 +87,7 @@ impl Engine {
         name: &StateName,
         operation: &Operation,
     ) -> Result<Preview, EngineError> {
+        self.prepare_graph(caller, name).await?;
         let mut tx = self.begin_read(caller).await?;
         let (_, head, work) = self.work_out(&mut tx, caller, name, operation).await?;
         tx.commit().await?;
@@ -125,7 +127,10 @@ impl Engine {
             .await?
             .ok_or(EngineError::NoVersion)?;
         has_rows(&head)?;
-        let graph = self.load_graph(tx, state.id, &head).await?.graph;
+        let loaded = self
+            .load_graph(tx, state.id, &head, Prepared::default())
+            .await?;
+        let graph = loaded.graph;
         let mut place = work::Place {
             tx,
             graph: &graph,

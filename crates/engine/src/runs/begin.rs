@@ -18,6 +18,7 @@ use super::keys::{begun_before, begun_meanwhile, digest_of};
 use super::may_write;
 use super::standing::kind_text;
 use super::view::view;
+use crate::graphs::Prepared;
 use crate::lock::same_spelling;
 use crate::queue::{Request, Waiting};
 use crate::reservations::{Ask, insert, make_room};
@@ -365,7 +366,13 @@ impl Engine {
             native(head)?;
         }
         let expanded = self
-            .expand_at(tx, Some(locked.id), head.as_ref(), scope)
+            .expand_at(
+                tx,
+                Some(locked.id),
+                head.as_ref(),
+                scope,
+                Prepared::default(),
+            )
             .await?;
         proven(&expanded)?;
         Ok(expanded)

@@ -12,7 +12,7 @@ use super::may_write;
 use super::standing::alive;
 use super::unscoped::{held, lock_own};
 use crate::commit::{Commit, Delta, First, OutputPlace, Place, commit};
-use crate::graphs::StateGraph;
+use crate::graphs::{Prepared, StateGraph};
 use crate::reservations::extend;
 use crate::tries::Tries;
 use crate::write::{head_facts, keep_whole_if_unindexable, new_instance, new_output};
@@ -87,6 +87,7 @@ impl Engine {
         key: &str,
     ) -> Result<SelectedVersion, EngineError> {
         locking::point!(CommitStaged);
+        self.prepare_graph(caller, name).await?;
         let mut tx = self.begin(caller).await?;
         let (state, record) = lock_own(&mut tx, caller, name, wanted.run).await?;
         alive(&record)?;
@@ -146,8 +147,10 @@ impl Engine {
         let Some(head) = head else {
             return Ok(Vec::new());
         };
-        let graph = self.load_graph(tx, state.id, head).await?.graph;
-        let addresses = selected(&graph, wanted);
+        let loaded = self
+            .load_graph(tx, state.id, head, Prepared::default())
+            .await?;
+        let addresses = selected(&loaded.graph, wanted);
         slice::rows_at(tx, state.id, head.seq, &addresses).await
     }
 }

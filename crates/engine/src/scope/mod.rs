@@ -9,13 +9,13 @@ mod request;
 use std::sync::Arc;
 use std::time::Instant;
 
-use graph::scope::{ScopeContract, Target};
+use graph::scope::ScopeContract;
 use protocol::StateName;
 use protocol::scope as wire;
 use store::{Form, Version, VersionRef, WorkspaceTx};
 use uuid::Uuid;
 
-use crate::graphs::{Loaded, Provenance, StateGraph};
+use crate::graphs::{Loaded, Prepared, Provenance, StateGraph};
 use crate::lock::same_spelling;
 use crate::tries::Tries;
 use crate::{Caller, Engine, EngineError};
@@ -61,6 +61,7 @@ impl Engine {
         name: &StateName,
         request: &wire::ScopeRequest,
     ) -> Result<Expanded, EngineError> {
+        let prepared = self.prepare_graph(caller, name).await?;
         let mut tx = self.begin_read(caller).await?;
         let state = store::find_state(&mut tx, caller.environment(), name).await?;
         let (id, head) = match &state {
@@ -71,7 +72,9 @@ impl Engine {
                 (Some(state.id), head)
             }
         };
-        let expanded = self.expand_at(&mut tx, id, head.as_ref(), request).await?;
+        let expanded = self
+            .expand_at(&mut tx, id, head.as_ref(), request, prepared)
+            .await?;
         tx.commit().await?;
         Ok(expanded)
     }
@@ -84,11 +87,12 @@ impl Engine {
         state: Option<Uuid>,
         version: Option<&Version>,
         request: &wire::ScopeRequest,
+        prepared: Prepared,
     ) -> Result<Expanded, EngineError> {
         let started = Instant::now();
         let mut asked = Asked::read(request)?;
         let loaded = match (state, version) {
-            (Some(state), Some(version)) => self.load_graph(tx, state, version).await?,
+            (Some(state), Some(version)) => self.load_graph(tx, state, version, prepared).await?,
             _ => Loaded {
                 graph: Arc::new(StateGraph::empty()),
                 provenance: Provenance::Built,
@@ -127,16 +131,5 @@ pub(crate) fn has_rows(version: &Version) -> Result<(), EngineError> {
         Form::Opaque => Err(EngineError::Opaque(
             version.opaque_reason.clone().unwrap_or_default(),
         )),
-    }
-}
-
-impl StateGraph {
-    /// The blocks outside of what `targets` mean that are recorded to depend on something in it.
-    pub fn dependents_of(&self, targets: &[Target]) -> Vec<String> {
-        // Nothing is outside of everything.
-        if targets.contains(&Target::Everything) {
-            return Vec::new();
-        }
-        graph::scope::dependents(self.realized(), self.dependents(), targets)
     }
 }

@@ -1,5 +1,7 @@
 //! Numbers and front-coded texts in bytes.
 
+use std::cmp::Ordering;
+
 use super::DecodeError;
 
 pub(super) fn put_int(out: &mut Vec<u8>, mut number: u64) {
@@ -81,25 +83,29 @@ impl<'b> Input<'b> {
         std::str::from_utf8(self.take(len)?).map_err(|_| DecodeError::Malformed)
     }
 
-    /// Replaces `text` by the text that is front-coded against it. The shared part must be as long as
-    /// it can be, and the result at most `max_len` bytes long.
-    pub(super) fn text(&mut self, text: &mut Vec<u8>, max_len: usize) -> Result<(), DecodeError> {
+    /// Replaces `text` by the text that is front-coded against it, and answers how that compares with the one before. The
+    /// shared part must be as long as it can be, and the result at most `max_len` bytes long.
+    pub(super) fn text(
+        &mut self,
+        text: &mut Vec<u8>,
+        max_len: usize,
+    ) -> Result<Ordering, DecodeError> {
         let shared = self.int()?;
         let shared = usize::try_from(shared).map_err(|_| DecodeError::Malformed)?;
         let len = self.count()?;
         let suffix = self.take(len)?;
-        let more_is_shared = match (text.get(shared), suffix.first()) {
-            (Some(before), Some(after)) => before == after,
-            _ => false,
-        };
+        let (before, after) = (text.get(shared), suffix.first());
+        let more_is_shared = before.is_some() && before == after;
         if shared > text.len() || more_is_shared {
             return Err(DecodeError::Malformed);
         }
+        // An end comes before any byte.
+        let order = after.cmp(&before);
         if shared.saturating_add(len) > max_len {
             return Err(DecodeError::TooLarge);
         }
         text.truncate(shared);
         text.extend_from_slice(suffix);
-        Ok(())
+        Ok(order)
     }
 }

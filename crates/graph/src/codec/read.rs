@@ -1,5 +1,7 @@
 //! Reading graphs, from bytes that may be anything.
 
+use std::cmp::Ordering;
+
 use super::bytes::Input;
 use super::{CURRENT, DEPOSED, FORMAT, SHELL};
 use crate::RealizedGraph;
@@ -59,7 +61,7 @@ pub(super) fn decode(
         return Err(DecodeError::OtherState);
     }
     let seq = Seq(reader.input.int()?);
-    let mut graph = RealizedGraph::empty(seq);
+    let mut graph = RealizedGraph::unindexed(seq);
     let nodes = reader.names(&mut graph)?;
     reader.instances(&mut graph, nodes)?;
     Ok(graph)
@@ -81,55 +83,58 @@ impl Reader<'_> {
     fn names(&mut self, graph: &mut RealizedGraph) -> Result<u32, DecodeError> {
         let count = self.input.count()?;
         let mut name = Vec::new();
-        let mut before = Vec::new();
         for place in 0..count {
-            self.input.text(&mut name, self.left)?;
+            let order = self.input.text(&mut name, self.left)?;
             self.spend(NODE_BYTES + name.len())?;
-            if place > 0 && name <= before {
+            if place > 0 && order != Ordering::Greater {
                 return Err(DecodeError::Malformed);
             }
-            before.clone_from(&name);
             let name = std::str::from_utf8(&name).map_err(|_| DecodeError::Malformed)?;
-            graph.node_named(name)?;
+            graph.append_node(name)?;
         }
+        graph.index_nodes();
         u32::try_from(count).map_err(|_| DecodeError::TooLarge)
     }
 
     fn instances(&mut self, graph: &mut RealizedGraph, nodes: u32) -> Result<(), DecodeError> {
         let mut used = vec![false; nodes as usize];
-        // The numbers that the graph gave to the lists in the order in which they came.
-        let mut lists: Vec<u32> = Vec::new();
+        // The graph numbers lists in the order in which they come.
+        let mut lists = 0;
+        let mut list: Vec<NodeId> = Vec::new();
+        let mut address = Vec::new();
         for node in (0..nodes).map(NodeId) {
             let count = self.input.count()?;
             used[node.index()] |= count > 0;
-            let mut address = graph.name(node).as_bytes().to_vec();
-            let mut before: Option<(Vec<u8>, Object<'_>)> = None;
+            address.clear();
+            address.extend_from_slice(graph.name(node).as_bytes());
+            let mut before: Option<Object<'_>> = None;
             for _ in 0..count {
-                self.input.text(&mut address, self.left)?;
+                let order = self.input.text(&mut address, self.left)?;
                 self.spend(INSTANCE_BYTES + 2 * address.len())?;
                 let object = object(&mut self.input)?;
-                if let Some((text, other)) = &before
-                    && (text.as_slice(), *other) >= (address.as_slice(), object)
+                if let Some(other) = before
+                    && order.then(object.cmp(&other)) != Ordering::Greater
                 {
                     return Err(DecodeError::Malformed);
                 }
-                before = Some((address.clone(), object));
+                before = Some(object);
                 let address = std::str::from_utf8(&address).map_err(|_| DecodeError::Malformed)?;
                 let row = RowRef { address, object };
-                match self.list(lists.len(), &mut used)? {
-                    List::Known(place) => {
+                match self.list(lists, &mut used, &mut list)? {
+                    List::Known(number) => {
                         let born = self.born(graph.seq())?;
-                        graph.add_another(row, node, lists[place], born)?;
+                        graph.append_another(row, node, number, born)?;
                     }
-                    List::New(mut list) => {
+                    List::New => {
                         let born = self.born(graph.seq())?;
-                        lists.push(graph.add_first(row, node, &mut list, born)?);
+                        lists = graph.append_first(row, node, &list, born)? + 1;
                     }
                 }
             }
         }
-        // A list written out twice would have got one number.
-        let is_canonical = graph.list_slots() == lists.len() && !used.contains(&false);
+        // No list is written out twice. That no row stands under two blocks is not looked for: it would be an instance of
+        // both, and its address names one.
+        let is_canonical = graph.index_lists() && !used.contains(&false);
         if is_canonical && self.input.rest.is_empty() {
             Ok(())
         } else {
@@ -145,16 +150,21 @@ impl Reader<'_> {
             .ok_or(DecodeError::Malformed)
     }
 
-    /// Reads a dependency list, of which `known` came before.
-    fn list(&mut self, known: usize, used: &mut [bool]) -> Result<List, DecodeError> {
-        let back = usize::try_from(self.input.int()?).map_err(|_| DecodeError::Malformed)?;
+    /// Reads a dependency list, of which `known` came before. The members of a new one are put into `list`.
+    fn list(
+        &mut self,
+        known: u32,
+        used: &mut [bool],
+        list: &mut Vec<NodeId>,
+    ) -> Result<List, DecodeError> {
+        let back = u32::try_from(self.input.int()?).map_err(|_| DecodeError::Malformed)?;
         if back > 0 {
-            let place = known.checked_sub(back).ok_or(DecodeError::Malformed)?;
-            return Ok(List::Known(place));
+            let number = known.checked_sub(back).ok_or(DecodeError::Malformed)?;
+            return Ok(List::Known(number));
         }
         let count = self.input.count()?;
         self.spend(LIST_BYTES + MEMBER_BYTES * count)?;
-        let mut list = Vec::with_capacity(count);
+        list.clear();
         let mut next = 0_u64;
         for _ in 0..count {
             let place = next
@@ -166,15 +176,15 @@ impl Reader<'_> {
             list.push(NodeId(node));
             next = place + 1;
         }
-        Ok(List::New(list))
+        Ok(List::New)
     }
 }
 
 /// A dependency list as it stands in the bytes.
 enum List {
-    New(Vec<NodeId>),
-    /// The place among those that came before.
-    Known(usize),
+    New,
+    /// The number of one that came before.
+    Known(u32),
 }
 
 /// Reads which object of its address an instance is.

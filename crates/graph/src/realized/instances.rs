@@ -1,8 +1,9 @@
 //! The instances of a graph: one slot each in parallel arrays, chained by node.
 
-use std::hash::{BuildHasher as _, RandomState};
+use std::hash::BuildHasher as _;
+use std::sync::OnceLock;
 
-use hashbrown::HashTable;
+use hashbrown::{DefaultHashBuilder, HashTable};
 
 use super::texts::Texts;
 use super::{GraphError, NodeId, Object, RowRef, Seq};
@@ -13,6 +14,11 @@ const NONE: u32 = u32::MAX;
 /// What a slot's `object` holds besides numbers of deposed keys.
 const CURRENT: u32 = u32::MAX;
 const SHELL: u32 = u32::MAX - 1;
+/// The slot is free.
+const FREE: u32 = u32::MAX - 2;
+
+/// So many look-ups one after the other cost less than a table of all instances.
+const FEW: usize = 8;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Instances {
@@ -23,8 +29,10 @@ pub(super) struct Instances {
     /// The first slot of each node.
     first: Vec<u32>,
     deposed_keys: Texts,
-    table: HashTable<u32>,
-    hasher: RandomState,
+    /// Where each row is. A graph that was read from bytes has none until many rows are looked up in it: making it takes
+    /// as long as reading all the rest, and most scopes ask by node.
+    table: OnceLock<HashTable<u32>>,
+    hasher: DefaultHashBuilder,
 }
 
 /// One instance. Plain numbers, so that a whole graph is copied by a few block copies.
@@ -41,12 +49,26 @@ pub(super) struct Slot {
 }
 
 impl Instances {
+    /// No instances, and a table for those to come.
+    pub(super) fn empty() -> Self {
+        Self {
+            table: OnceLock::from(HashTable::new()),
+            ..Self::default()
+        }
+    }
+
+    /// The same for instances that are appended and not looked for.
+    pub(super) fn unindexed() -> Self {
+        Self::default()
+    }
+
     pub(super) fn len(&self) -> usize {
-        self.table.len()
+        self.slots.len() - self.free.len()
     }
 
     pub(super) fn size_bytes(&self) -> usize {
-        let words = self.free.capacity() + self.first.capacity() + self.table.capacity();
+        let table = self.table.get().map_or(0, HashTable::capacity);
+        let words = self.free.capacity() + self.first.capacity() + table;
         self.text.capacity()
             + self.slots.capacity() * size_of::<Slot>()
             + words * size_of::<u32>()
@@ -59,7 +81,7 @@ impl Instances {
 
     /// Every instance, in no order.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Slot> {
-        self.table.iter().map(|slot| &self.slots[*slot as usize])
+        self.slots.iter().filter(|slot| slot.object != FREE)
     }
 
     /// The instances of one node, in no order.
@@ -79,12 +101,36 @@ impl Instances {
         list: u32,
         born: Seq,
     ) -> Result<(), GraphError> {
-        let hash = self.hasher.hash_one(row);
-        if self.find(hash, row).is_some() {
+        if self.find(row).is_some() {
             return Err(GraphError::Twice {
                 row: row.to_string(),
             });
         }
+        let id = self.append(row, node, list, born)?;
+        let Self {
+            text,
+            slots,
+            deposed_keys,
+            table,
+            hasher,
+            ..
+        } = self;
+        if let Some(table) = table.get_mut() {
+            let hash =
+                |id: &u32| hasher.hash_one(self::row(text, deposed_keys, &slots[*id as usize]));
+            table.insert_unique(hash(&id), id, hash);
+        }
+        Ok(())
+    }
+
+    /// Adds an instance that is not there, and answers its slot. A table of all instances does not hold it.
+    pub(super) fn append(
+        &mut self,
+        row: RowRef<'_>,
+        node: NodeId,
+        list: u32,
+        born: Seq,
+    ) -> Result<u32, GraphError> {
         let object = match row.object {
             Object::Current => CURRENT,
             Object::Shell => SHELL,
@@ -122,26 +168,17 @@ impl Instances {
             after.previous = id;
         }
         self.first[node.index()] = id;
-        let Self {
-            text,
-            slots,
-            deposed_keys,
-            table,
-            hasher,
-            ..
-        } = self;
-        let rehash =
-            |id: &u32| hasher.hash_one(self::row(text, deposed_keys, &slots[*id as usize]));
-        table.insert_unique(hash, id, rehash);
-        Ok(())
+        Ok(id)
     }
 
     /// Takes an instance out; returns its slot as it was, or `None` if there is no such instance.
     pub(super) fn remove(&mut self, row: RowRef<'_>) -> Option<Slot> {
-        let hash = self.hasher.hash_one(row);
-        let id = self.find(hash, row)?;
-        let entry = self.table.find_entry(hash, |other| *other == id).ok()?;
-        entry.remove();
+        let id = self.find(row)?;
+        if let Some(table) = self.table.get_mut() {
+            let hash = self.hasher.hash_one(row);
+            let entry = table.find_entry(hash, |other| *other == id).ok()?;
+            entry.remove();
+        }
         let slot = self.slots[id as usize];
         match self.slots.get_mut(slot.previous as usize) {
             Some(before) => before.next = slot.next,
@@ -150,17 +187,47 @@ impl Instances {
         if let Some(after) = self.slots.get_mut(slot.next as usize) {
             after.previous = slot.previous;
         }
+        self.slots[id as usize].object = FREE;
         self.free.push(id);
         Some(slot)
     }
 
     pub(super) fn contains(&self, row: RowRef<'_>) -> bool {
-        self.find(self.hasher.hash_one(row), row).is_some()
+        self.table();
+        self.find(row).is_some()
     }
 
-    fn find(&self, hash: u64, wanted: RowRef<'_>) -> Option<u32> {
-        let is_it = |id: &u32| self.row(&self.slots[*id as usize]) == wanted;
-        self.table.find(hash, is_it).copied()
+    /// Makes ready for so many look-ups.
+    pub(super) fn expect(&self, lookups: usize) {
+        if lookups > FEW {
+            self.table();
+        }
+    }
+
+    fn table(&self) -> &HashTable<u32> {
+        self.table.get_or_init(|| {
+            let hash = |id: &u32| self.hasher.hash_one(self.row(&self.slots[*id as usize]));
+            let mut table = HashTable::with_capacity(self.len());
+            let taken = (0_u32..).zip(&self.slots);
+            for (id, _) in taken.filter(|(_, slot)| slot.object != FREE) {
+                table.insert_unique(hash(&id), id, hash);
+            }
+            table
+        })
+    }
+
+    fn find(&self, wanted: RowRef<'_>) -> Option<u32> {
+        if let Some(table) = self.table.get() {
+            let is_it = |id: &u32| self.row(&self.slots[*id as usize]) == wanted;
+            return table.find(self.hasher.hash_one(wanted), is_it).copied();
+        }
+        let is_it = |slot: &Slot| {
+            slot.len as usize == wanted.address.len()
+                && slot.object != FREE
+                && self.row(slot) == wanted
+        };
+        let place = self.slots.iter().position(is_it)?;
+        Some(place as u32)
     }
 }
 

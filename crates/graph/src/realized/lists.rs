@@ -3,9 +3,9 @@
 //! Terraform writes the whole, transitive list into every instance, and the instances of one resource
 //! mostly share one. Kept singly, lists would be nearly all of a graph's memory.
 
-use std::hash::{BuildHasher as _, RandomState};
+use std::hash::BuildHasher as _;
 
-use hashbrown::HashTable;
+use hashbrown::{DefaultHashBuilder, HashTable};
 
 use super::{GraphError, NodeId};
 
@@ -18,7 +18,7 @@ pub(super) struct Lists {
     users: Vec<u32>,
     free: Vec<u32>,
     table: HashTable<u32>,
-    hasher: RandomState,
+    hasher: DefaultHashBuilder,
 }
 
 impl Lists {
@@ -72,6 +72,42 @@ impl Lists {
         };
         table.insert_unique(hash, id, |id| hasher.hash_one(members(all, spans, *id)));
         Ok(id)
+    }
+
+    /// Numbers a list that is sorted and that no other is equal to, with one user. Nobody finds it before [`Self::index`].
+    pub(super) fn append(&mut self, list: &[NodeId]) -> Result<u32, GraphError> {
+        let start = u32::try_from(self.members.len()).map_err(|_| GraphError::TooLarge)?;
+        let len = u32::try_from(list.len()).map_err(|_| GraphError::TooLarge)?;
+        let id = u32::try_from(self.spans.len()).map_err(|_| GraphError::TooLarge)?;
+        self.members.extend_from_slice(list);
+        self.spans.push((start, len));
+        self.users.push(1);
+        Ok(id)
+    }
+
+    /// Has everything found that was appended to lists that were empty. False if two of them are equal.
+    pub(super) fn index(&mut self) -> bool {
+        let Self {
+            members: all,
+            spans,
+            table,
+            hasher,
+            ..
+        } = self;
+        let list = |id: &u32| members(all, spans, *id);
+        let hash = |id: &u32| hasher.hash_one(list(id));
+        table.reserve(spans.len(), hash);
+        for id in (0..spans.len()).map(|id| id as u32) {
+            let hashed = hash(&id);
+            if table
+                .find(hashed, |other| list(other) == list(&id))
+                .is_some()
+            {
+                return false;
+            }
+            table.insert_unique(hashed, id, hash);
+        }
+        true
     }
 
     /// Counts one more user of a list.

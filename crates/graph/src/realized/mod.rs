@@ -91,9 +91,17 @@ impl RealizedGraph {
             names: Texts::default(),
             blocks: Vec::new(),
             modules: Texts::default(),
-            instances: Instances::default(),
+            instances: Instances::empty(),
             lists: Lists::default(),
             closed: 0,
+        }
+    }
+
+    /// The same for a graph whose parts are appended, each known to be there once.
+    pub(crate) fn unindexed(seq: Seq) -> Self {
+        Self {
+            instances: Instances::unindexed(),
+            ..Self::empty(seq)
         }
     }
 
@@ -116,6 +124,7 @@ impl RealizedGraph {
             return Err(GraphError::WrongVersion { from, seq });
         }
         self.seq = patch.to;
+        self.instances.expect(patch.closed.len() + patch.born.len());
         for row in patch.closed {
             let Some(slot) = self.instances.remove(*row) else {
                 return Err(GraphError::NotThere {
@@ -237,7 +246,7 @@ impl RealizedGraph {
     }
 
     /// Adds an instance; returns the number of its dependency list. Sorts and dedups `list`.
-    pub(crate) fn add_first(
+    fn add_first(
         &mut self,
         row: RowRef<'_>,
         node: NodeId,
@@ -249,8 +258,21 @@ impl RealizedGraph {
         Ok(list)
     }
 
-    /// Adds an instance with the dependency list of another one.
-    pub(crate) fn add_another(
+    /// Appends an instance with a list that no other has, sorted; returns its number.
+    pub(crate) fn append_first(
+        &mut self,
+        row: RowRef<'_>,
+        node: NodeId,
+        list: &[NodeId],
+        born: Seq,
+    ) -> Result<u32, GraphError> {
+        let list = self.lists.append(list)?;
+        self.instances.append(row, node, list, born)?;
+        Ok(list)
+    }
+
+    /// Appends an instance with the dependency list of another one.
+    pub(crate) fn append_another(
         &mut self,
         row: RowRef<'_>,
         node: NodeId,
@@ -258,7 +280,13 @@ impl RealizedGraph {
         born: Seq,
     ) -> Result<(), GraphError> {
         self.lists.share_again(list);
-        self.add_with(row, node, list, born)
+        self.instances.append(row, node, list, born)?;
+        Ok(())
+    }
+
+    /// Has the lists found that were appended. False if two of them are equal.
+    pub(crate) fn index_lists(&mut self) -> bool {
+        self.lists.index()
     }
 
     /// The node that a recorded dependency means. Old versions of Terraform recorded instances.
@@ -275,16 +303,37 @@ impl RealizedGraph {
     }
 
     /// The node of a config-level address, which is made if there is none.
-    pub(crate) fn node_named(&mut self, name: &str) -> Result<NodeId, GraphError> {
+    fn node_named(&mut self, name: &str) -> Result<NodeId, GraphError> {
         let node = self.names.intern(name)?;
         if node as usize == self.blocks.len() {
-            let parts = address::parts(name);
-            let module = parts.map_or("", |parts| parts.module);
-            let module = self.modules.intern(module)?;
-            let mode = parts.map(|parts| parts.mode);
-            self.blocks.push(Block { module, mode });
+            self.add_block(name)?;
         }
         Ok(NodeId(node))
+    }
+
+    /// Appends a node whose name no other has.
+    pub(crate) fn append_node(&mut self, name: &str) -> Result<(), GraphError> {
+        self.names.append(name)?;
+        self.add_block(name)
+    }
+
+    /// Has the nodes found that were appended.
+    pub(crate) fn index_nodes(&mut self) {
+        self.names.index();
+    }
+
+    fn add_block(&mut self, name: &str) -> Result<(), GraphError> {
+        let parts = address::parts(name);
+        let module = parts.map_or("", |parts| parts.module);
+        // Names that follow each other mostly stand in one module.
+        let before = self.blocks.last().map(|block| block.module);
+        let module = match before.filter(|before| self.modules.get(*before) == module) {
+            Some(before) => before,
+            None => self.modules.intern(module)?,
+        };
+        let mode = parts.map(|parts| parts.mode);
+        self.blocks.push(Block { module, mode });
+        Ok(())
     }
 
     /// The same graph without what closed rows left behind.

@@ -1,8 +1,8 @@
 //! Interned texts: each text once in one buffer, known by a small number.
 
-use std::hash::{BuildHasher as _, RandomState};
+use std::hash::BuildHasher as _;
 
-use hashbrown::HashTable;
+use hashbrown::{DefaultHashBuilder, HashTable};
 
 use super::GraphError;
 
@@ -13,7 +13,7 @@ pub(crate) struct Texts {
     /// Where each text ends; it begins where the one before ends.
     ends: Vec<u32>,
     table: HashTable<u32>,
-    hasher: RandomState,
+    hasher: DefaultHashBuilder,
 }
 
 impl Texts {
@@ -40,10 +40,7 @@ impl Texts {
         if let Some(id) = self.find(new) {
             return Ok(id);
         }
-        let id = u32::try_from(self.ends.len()).map_err(|_| GraphError::TooLarge)?;
-        self.bytes.push_str(new);
-        let end = u32::try_from(self.bytes.len()).map_err(|_| GraphError::TooLarge)?;
-        self.ends.push(end);
+        let id = self.append(new)?;
         let Self {
             bytes,
             ends,
@@ -53,6 +50,30 @@ impl Texts {
         let rehash = |id: &u32| hasher.hash_one(text(bytes, ends, *id));
         table.insert_unique(hasher.hash_one(new), id, rehash);
         Ok(id)
+    }
+
+    /// Gives a number to a text that has none. Nobody finds it before [`Self::index`].
+    pub(super) fn append(&mut self, new: &str) -> Result<u32, GraphError> {
+        let id = u32::try_from(self.ends.len()).map_err(|_| GraphError::TooLarge)?;
+        self.bytes.push_str(new);
+        let end = u32::try_from(self.bytes.len()).map_err(|_| GraphError::TooLarge)?;
+        self.ends.push(end);
+        Ok(id)
+    }
+
+    /// Has everything found that was appended: one table of the right size is quicker than one that grows.
+    pub(super) fn index(&mut self) {
+        let Self {
+            bytes,
+            ends,
+            table,
+            hasher,
+        } = self;
+        let hash = |id: &u32| hasher.hash_one(text(bytes, ends, *id));
+        table.reserve(ends.len() - table.len(), hash);
+        for id in (table.len()..ends.len()).map(|id| id as u32) {
+            table.insert_unique(hash(&id), id, hash);
+        }
     }
 }
 

@@ -23,7 +23,7 @@ mod walk;
 mod widen;
 
 pub use contract::{Diagnostics, ScopeContract};
-pub use dependents::dependents;
+pub use dependents::{dependents, dependents_at_once};
 pub use expand::{expand, orphans};
 pub use meant::addresses_of;
 pub use moves::Move;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use graph::scope::{Target, dependents};
+use graph::scope::{Target, dependents, dependents_at_once};
 use graph::{ConfigAddress, Dependents};
 
 use crate::support::{Rng, config, random};
@@ -44,5 +44,6 @@ fn dependents_are_the_blocks_outside_that_record_a_dependency_on_something_insid
             found.iter().eq(expected),
             "seed {seed}: {texts:?}: {found:?}"
         );
+        assert_eq!(dependents_at_once(&graph, &targets), found, "seed {seed}");
     }
 }
