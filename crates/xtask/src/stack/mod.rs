@@ -16,6 +16,7 @@ pub(crate) mod tenancy;
 pub(crate) mod worker;
 
 use std::num::NonZeroU8;
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use anyhow::{Context as _, Result};
 
@@ -32,6 +33,9 @@ use postgres::Durability;
 use s3::S3Server;
 use tenancy::Tenancy;
 use worker::Worker;
+
+/// Numbers replicas beside those that a stack begins with.
+static NEXT_REPLICA: AtomicU8 = AtomicU8::new(100);
 
 /// What to bring up.
 #[derive(Clone, Copy, Debug)]
@@ -151,6 +155,21 @@ impl Stack {
     /// Every replica by itself, past the balancer.
     pub(crate) fn replica_urls(&self) -> impl Iterator<Item = &str> {
         self.replicas.iter().map(Replica::url)
+    }
+
+    /// One more replica, which holds nothing yet, past the balancer. It ends when it is dropped.
+    pub(crate) async fn another_replica(&self) -> Result<Replica> {
+        let mut ports = Ports::default();
+        let addresses = kld::take_addresses(&mut ports, NonZeroU8::MIN)?;
+        // Its number only names its log.
+        let number = NEXT_REPLICA.fetch_add(1, Ordering::Relaxed);
+        Replica::start(
+            number,
+            addresses[0],
+            &self.settings,
+            &self.databases.scratch,
+        )
+        .await
     }
 
     /// Runs `kld` as the deployment's administrator does; answers what it prints.

@@ -147,6 +147,16 @@ impl Postgres {
         self.wait_until_ready().await
     }
 
+    /// Starts the server again with `pg_stat_statements`, in this database.
+    pub(crate) async fn count_statements(&mut self, database: &str) -> Result<()> {
+        let preload = "alter system set shared_preload_libraries = 'pg_stat_statements'";
+        self.sql("postgres", preload).await?;
+        self.restart(Duration::ZERO).await?;
+        self.sql(database, "create extension pg_stat_statements")
+            .await
+            .map(drop)
+    }
+
     pub(crate) fn port(&self) -> u16 {
         self.port
     }

@@ -33,7 +33,12 @@ pub(super) struct Written {
 
 impl Client {
     pub(super) fn new(stack: &Stack) -> Self {
-        let backend = stack.tenancy.writes(stack.url(), "");
+        Self::at(stack, stack.url())
+    }
+
+    /// The same by one of the stack's replicas, past the balancer.
+    pub(super) fn at(stack: &Stack, replica: &str) -> Self {
+        let backend = stack.tenancy.writes(replica, "");
         Self {
             http: reqwest::Client::new(),
             base: backend.address,
@@ -172,20 +177,50 @@ impl Client {
         Ok(answer)
     }
 
-    /// Begins a run that may write the scope.
-    pub(super) async fn begin_run(&self, state: &str, scope: Value) -> Result<RunClient> {
+    /// Waits in vain, in one request, for a run on an address that somebody holds.
+    pub(super) async fn wait_for(
+        &self,
+        state: &str,
+        address: &str,
+        number: usize,
+        seconds: u32,
+    ) -> Result<()> {
+        let scope = json!({
+            "write": [address],
+            "configuration": { "nodes": [{ "address": address, "repetition": "single" }], "calls": [] },
+        });
+        let key = format!("waiter-{number}");
+        let (status, run) = self.ask_for_run(state, &key, scope, seconds).await?;
+        ensure!(
+            matches!(status, StatusCode::CONFLICT | StatusCode::LOCKED),
+            "a waiter was answered {status}: {run}"
+        );
+        Ok(())
+    }
+
+    async fn ask_for_run(
+        &self,
+        state: &str,
+        key: &str,
+        scope: Value,
+        wait_seconds: u32,
+    ) -> Result<(StatusCode, Value)> {
         let (service, place) = self
             .base
             .split_once("/v1/states/")
             .context("the address of a state has another form")?;
         let body = json!({
-            "state": format!("{place}{state}"), "kind": "apply", "key": state, "command": "kl apply", "who": "will@bench",
-            "scope": scope, "lease_seconds": 900,
+            "state": format!("{place}{state}"), "kind": "apply", "key": key, "command": "kl apply", "who": "will@bench",
+            "scope": scope, "lease_seconds": 900, "wait_seconds": wait_seconds,
         });
         let request = self.http.post(format!("{service}/v1/runs"));
         let answer = request.bearer_auth(&self.token).json(&body).send().await?;
-        let status = answer.status();
-        let run: Value = answer.json().await?;
+        Ok((answer.status(), answer.json().await?))
+    }
+
+    /// Begins a run that may write the scope.
+    pub(super) async fn begin_run(&self, state: &str, scope: Value) -> Result<RunClient> {
+        let (status, run) = self.ask_for_run(state, state, scope, 0).await?;
         ensure!(status.is_success(), "a run was answered {status}: {run}");
         let text = |member: &str| run["backend"][member].as_str().map(str::to_owned);
         Ok(RunClient {

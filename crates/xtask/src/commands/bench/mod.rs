@@ -13,8 +13,10 @@ mod corpus;
 mod delta;
 mod disk;
 mod documents;
+mod graphs;
 mod instance;
 mod lanes;
+mod leases;
 mod locks;
 mod memory;
 mod report;
@@ -44,7 +46,7 @@ use report::Report;
 /// 0 unless a measurement could not be made. The states come from the generator in the shared inputs (KL_SHARED_DIR).
 #[derive(Args, Debug)]
 pub(crate) struct BenchArgs {
-    /// Only the groups that have a figure with this text in its name.
+    /// Only the groups with this text in their own name or in that of a figure.
     filter: Option<String>,
     /// List the figures by group and measure nothing.
     #[arg(long)]
@@ -60,18 +62,24 @@ struct Bench {
 impl Bench {
     /// A stack for one group.
     async fn stack(&self) -> Result<Stack> {
-        self.start(None).await
+        self.start(NonZeroU8::MIN, None).await
+    }
+
+    /// A stack of so many replicas.
+    async fn stack_of(&self, replicas: u8) -> Result<Stack> {
+        let replicas = NonZeroU8::new(replicas).unwrap_or(NonZeroU8::MIN);
+        self.start(replicas, None).await
     }
 
     /// A stack whose clients reach it by this port.
     async fn stack_behind(&self, port: u16) -> Result<Stack> {
-        self.start(Some(port)).await
+        self.start(NonZeroU8::MIN, Some(port)).await
     }
 
-    async fn start(&self, front: Option<u16>) -> Result<Stack> {
+    async fn start(&self, replicas: NonZeroU8, front: Option<u16>) -> Result<Stack> {
         let options = StackOptions {
             front,
-            replicas: NonZeroU8::MIN,
+            replicas,
             profile: Profile::Release,
             durability: Durability::Durable,
             object_storage: ObjectStorage::Without,
@@ -95,12 +103,14 @@ enum Group {
     Memory,
     Locks,
     Contention,
+    Leases,
+    Graphs,
     Small,
     Archive,
 }
 
 impl Group {
-    const ALL: [Self; 14] = [
+    const ALL: [Self; 16] = [
         Self::Corpus,
         Self::Split,
         Self::Small,
@@ -108,6 +118,8 @@ impl Group {
         Self::Memory,
         Self::Locks,
         Self::Contention,
+        Self::Leases,
+        Self::Graphs,
         Self::Instance,
         Self::Delta,
         Self::Slice,
@@ -116,6 +128,33 @@ impl Group {
         Self::Disk,
         Self::Archive,
     ];
+
+    /// The group's own name. Groups about one thing share a word, by which all of them are chosen.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Corpus => "corpus",
+            Self::Split => "split",
+            Self::Snapshot => "documents",
+            Self::Disk => "disk",
+            Self::Instance => "instance",
+            Self::Delta => "delta",
+            Self::Slice => "slice",
+            Self::Lanes => "native",
+            Self::Applies => "applies",
+            Self::Memory => "memory",
+            Self::Locks => "locks",
+            Self::Contention => "locks-contention",
+            Self::Leases => "locks-leases",
+            Self::Graphs => "graphs",
+            Self::Small => "small",
+            Self::Archive => "archive",
+        }
+    }
+
+    /// Whether it is chosen by this text.
+    fn is_meant(self, wanted: &str) -> bool {
+        self.name().contains(wanted) || self.names().iter().any(|name| name.contains(wanted))
+    }
 
     fn names(self) -> &'static [&'static str] {
         match self {
@@ -131,6 +170,8 @@ impl Group {
             Self::Memory => memory::NAMES,
             Self::Locks => locks::NAMES,
             Self::Contention => contention::NAMES,
+            Self::Leases => leases::NAMES,
+            Self::Graphs => graphs::NAMES,
             Self::Small => small::NAMES,
             Self::Archive => archive::NAMES,
         }
@@ -150,6 +191,8 @@ impl Group {
             Self::Memory => memory::measure(bench, report).await,
             Self::Locks => locks::measure(bench, report).await,
             Self::Contention => contention::measure(bench, report).await,
+            Self::Leases => leases::measure(bench, report).await,
+            Self::Graphs => graphs::measure(bench, report).await,
             Self::Small => small::measure(bench, report).await,
             Self::Archive => archive::measure(bench, report).await,
         }
@@ -159,11 +202,14 @@ impl Group {
 pub(crate) async fn run(args: &BenchArgs) -> Result<u8> {
     let wanted = args.filter.as_deref().unwrap_or_default();
     let mut groups = Group::ALL.to_vec();
-    groups.retain(|group| group.names().iter().any(|name| name.contains(wanted)));
-    anyhow::ensure!(!groups.is_empty(), "no figure has `{wanted}` in its name");
+    groups.retain(|group| group.is_meant(wanted));
+    anyhow::ensure!(
+        !groups.is_empty(),
+        "no group and no figure has `{wanted}` in its name"
+    );
     if args.list {
         for group in groups {
-            println!("{}", group.names().join(" "));
+            println!("{}: {}", group.name(), group.names().join(" "));
         }
         return Ok(0);
     }
@@ -204,4 +250,26 @@ async fn run_optimised(workspace: &Workspace, filter: Option<&str>) -> Result<u8
     Ok(exit_code(
         status.context("the optimised xtask did not run")?,
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chosen(wanted: &str) -> Vec<&'static str> {
+        let groups = Group::ALL.into_iter();
+        let meant = groups.filter(|group| group.is_meant(wanted));
+        meant.map(Group::name).collect()
+    }
+
+    #[test]
+    fn a_group_is_chosen_by_its_name_or_by_that_of_a_figure() {
+        assert_eq!(
+            chosen("locks"),
+            ["locks", "locks-contention", "locks-leases"]
+        );
+        assert_eq!(chosen("one_address_delta"), ["delta"]);
+        assert_eq!(chosen("").len(), Group::ALL.len());
+        assert!(chosen("nothing of the kind").is_empty());
+    }
 }
