@@ -169,6 +169,8 @@ pub enum EngineError {
     NameTaken,
     #[error("version {seq} is damaged: {what}")]
     Damaged { seq: i64, what: &'static str },
+    #[error("too many watch states of the workspace by this replica")]
+    TooManyWatchers,
     #[error("the workspace has sealed documents and no data key")]
     NoDataKey,
     /// A refusal that is told as it is, with its code.

@@ -29,6 +29,7 @@ mod scope;
 mod slice;
 mod tags;
 mod tries;
+mod watch;
 mod write;
 
 use std::sync::Arc;
@@ -56,6 +57,7 @@ pub use scope::Expanded;
 pub use slice::{RenderedSlice, SliceSpec, render_slice};
 pub use store::{Source, VersionRef};
 pub use tags::is_tag;
+pub use watch::{Seen, Standing, Watcher, is_over};
 pub use write::{WriteLock, WriteReport, Written};
 
 use crate::documents::Documents;
@@ -63,6 +65,7 @@ use crate::graphs::Graphs;
 use crate::keys::DataKeys;
 use crate::queue::Queue;
 use crate::runs::Renewals;
+use crate::watch::Watches;
 
 /// Documents above this size are large: few of them are worked on at once.
 const LARGE_DOCUMENT_BYTES: usize = 4 * 1024 * 1024;
@@ -79,6 +82,7 @@ pub struct Inner {
     data_keys: DataKeys,
     queue: Queue,
     renewals: Renewals,
+    watches: Watches,
     /// Bounds how many large documents are split and compared at the same time: the work saturates a
     /// core each, and more would only starve small requests.
     large_documents: Semaphore,
@@ -110,6 +114,7 @@ impl Engine {
             data_keys: DataKeys::new(deployment_key),
             queue: Queue::new(index, deployment_key),
             renewals: Renewals::default(),
+            watches: Watches::default(),
             large_documents: Semaphore::new(cores),
         }))
     }

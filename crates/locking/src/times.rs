@@ -56,6 +56,10 @@ pub const DOUBT: Time = Time::seconds(15);
 pub const AUDIT: Time = Time::seconds(1);
 /// How often the same is done for every state that was asked about lately.
 pub const SWEEP: Time = Time::seconds(30);
+/// How often a state that somebody watches is looked at when nothing is heard of it.
+pub const WATCH: Time = Time::seconds(2);
+/// A watched state is not looked at sooner than this after the last time, whatever is heard.
+pub const WATCH_APART: Time = Time::millis(100);
 /// After how long without a question the table of a state is deleted, if it is empty.
 pub const IDLE: Time = Time::seconds(600);
 /// How often the eviction policy of Redis is looked at.

@@ -8,6 +8,7 @@
 
 pub mod archives;
 pub mod code;
+pub mod events;
 pub mod ids;
 pub mod lock_info;
 pub mod name;

@@ -309,6 +309,17 @@ impl WorkspaceTx {
         });
     }
 
+    /// Has those who watch a state told that there is something to see, once it is committed.
+    pub(crate) fn note_seen(&mut self, state_id: Uuid) {
+        let of_state = |change: &LedgerChange| {
+            change.state_id == state_id && matches!(change.event, LedgerEvent::Seen)
+        };
+        if !self.noted.iter().any(of_state) {
+            // No part of the ledger, so of no incarnation of it.
+            self.note(state_id, 0, LedgerEvent::Seen);
+        }
+    }
+
     /// Gives up what was done.
     ///
     /// # Errors

@@ -12,5 +12,5 @@ pub use crate::metrics::{
     AuthRefusal, GraphSource, JobEnding, LaneLabel, MetricsHandle, RetryReason, VerdictSource,
     auth_refused, graph_loaded, http_panicked, http_request_finished, http_request_started,
     install_metrics, job_ended, job_queue, job_started, snapshot_refused, store_connections,
-    store_retry, verdict_resolved,
+    store_retry, verdict_resolved, watched_state_looked_at, watcher_came, watcher_left,
 };

@@ -24,6 +24,8 @@ const JOB_QUEUE: &str = "kl_job_queue";
 const GRAPHS: &str = "kl_graphs_total";
 const GRAPH_SECONDS: &str = "kl_graph_seconds";
 const SNAPSHOTS_REFUSED: &str = "kl_graph_snapshots_refused_total";
+const WATCHERS: &str = "kl_watchers";
+const WATCH_LOOKS: &str = "kl_watch_looks_total";
 
 /// What kind of number a metric is.
 #[derive(Debug, Clone, Copy)]
@@ -85,6 +87,16 @@ const METRICS: &[(&str, Kind, &str)] = &[
         SNAPSHOTS_REFUSED,
         Kind::Counter,
         "Snapshots of dependency graphs that were not what their keys said.",
+    ),
+    (
+        WATCHERS,
+        Kind::Gauge,
+        "Clients that watch a state or a run by this replica.",
+    ),
+    (
+        WATCH_LOOKS,
+        Kind::Counter,
+        "Looks at watched states, each for all who watch it here.",
     ),
     (
         JOBS_ENDED,
@@ -271,6 +283,21 @@ pub fn store_connections(open: u32, idle: u32) {
 /// A snapshot of a graph was not what its key said, and was thrown away.
 pub fn snapshot_refused() {
     counter!(SNAPSHOTS_REFUSED).increment(1);
+}
+
+/// Somebody begins to watch a state or a run.
+pub fn watcher_came() {
+    gauge!(WATCHERS).increment(1);
+}
+
+/// Somebody has stopped watching.
+pub fn watcher_left() {
+    gauge!(WATCHERS).decrement(1);
+}
+
+/// A state was looked at for those who watch it.
+pub fn watched_state_looked_at() {
+    counter!(WATCH_LOOKS).increment(1);
 }
 
 /// A dependency graph was asked for; making it took so long, unless it was there.

@@ -1,13 +1,13 @@
 //! What every handler can reach.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use coordination::{Index, Shelf};
 use engine::Engine;
 use engine::archive::Archives;
 use secrecy::ExposeSecret as _;
 use store::Db;
+use tokio_util::sync::CancellationToken;
 
 use crate::access::{TokenUses, Verdicts};
 use crate::config::Config;
@@ -63,17 +63,22 @@ impl AppState {
 
 /// Whether the replica wants requests. It does until it drains.
 #[derive(Clone, Default)]
-pub struct Readiness(Arc<AtomicBool>);
+pub struct Readiness(CancellationToken);
 
 impl Readiness {
     /// From now on `/readyz` says no.
     pub fn begin_draining(&self) {
-        self.0.store(true, Ordering::Relaxed);
+        self.0.cancel();
     }
 
     /// Whether the replica is going away.
     #[must_use]
     pub fn is_draining(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+        self.0.is_cancelled()
+    }
+
+    /// Returns when the replica goes away.
+    pub async fn drains(&self) {
+        self.0.cancelled().await;
     }
 }

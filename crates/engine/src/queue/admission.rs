@@ -201,7 +201,21 @@ impl Engine {
         };
         let index = Index::clone(index);
         // Best effort: it lapses by itself. A request does not wait for that.
-        tokio::spawn(async move { index.leave(&key, &request).await });
+        let wakes = self.queue.wakes.clone();
+        tokio::spawn(async move {
+            let _ = index.leave(&key, &request).await;
+            wakes.wake_watching(&key);
+            let _ = index.tell_watchers(&key).await;
+        });
+    }
+
+    /// Has those who watch a state look at who waits.
+    pub(super) fn tell_watchers(&self, key: &StateKey) {
+        self.queue.wakes.wake_watching(key);
+        if let Some(index) = self.queue.index.clone() {
+            let key = key.clone();
+            tokio::spawn(async move { index.tell_watchers(&key).await });
+        }
     }
 }
 

@@ -40,7 +40,14 @@ impl Engine {
         };
         let incarnation = change.incarnation;
         let told = match (&change.event, &self.queue.index) {
-            (LedgerEvent::Granted { .. }, None) => Ok(()),
+            (LedgerEvent::Granted { .. } | LedgerEvent::Seen, None) => {
+                self.queue.wakes.wake_watching(&key);
+                Ok(())
+            }
+            (LedgerEvent::Seen, Some(index)) => {
+                self.queue.wakes.wake_watching(&key);
+                index.tell_watchers(&key).await
+            }
             (
                 LedgerEvent::Granted {
                     id,
@@ -60,7 +67,8 @@ impl Engine {
                 locking::point!(ConfirmBefore, else return);
                 let told = index.confirm(&key, incarnation, idem_key, &held).await;
                 locking::point!(ConfirmAfter, else return);
-                told
+                self.queue.wakes.wake_watching(&key);
+                told.and(index.tell_watchers(&key).await)
             }
             (LedgerEvent::Ended { .. }, _) if !holds(Rule::EndIndex) => return,
             (LedgerEvent::Ended { id, ended_gen }, index) => {

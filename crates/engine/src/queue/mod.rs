@@ -28,7 +28,7 @@ const WITHOUT_INDEX: usize = 8;
 /// The queue of one process.
 pub(crate) struct Queue {
     index: Option<Index>,
-    wakes: Wakes,
+    pub(crate) wakes: Wakes,
     tickets: TicketKey,
     /// The database's incarnation as last seen; an index of another one is rebuilt.
     incarnation: AtomicI64,

@@ -1,6 +1,6 @@
 //! Waiting in one request until a scope is free, or until the request may wait no longer.
 
-use coordination::{Contention, Place, Queueing, Ticket};
+use coordination::{Contention, Place, Queueing, StateKey, Ticket};
 use graph::claims::ClaimSet;
 use locking::times::{DOUBT, FIRST_LOOK, LOOK, SAFETY_NET, SETTLING_LOOK};
 use locking::{Rule, holds};
@@ -80,7 +80,7 @@ impl Engine {
         // Before the first look, so that no end falls between the look and the wait.
         let mut wake = self.queue.wakes.listen(&key);
         let began = Instant::now();
-        let (mut looked, mut doubted) = (None, false);
+        let (mut looked, mut doubted, mut told) = (None, false, false);
         let mut settling = Settling::default();
         loop {
             let place = match self.enter(caller, &request).await? {
@@ -90,6 +90,9 @@ impl Engine {
                 }
                 Entry::Wait(place) => place,
             };
+            if !std::mem::replace(&mut told, true) {
+                self.tell_watchers(&key);
+            }
             if let Queueing::Native(_) = request.queueing {
                 // The index may be lost while this request waits, and its place is to be the same then.
                 request.queueing = Queueing::Native(Some(Ticket {
@@ -195,10 +198,16 @@ impl Engine {
         caller: &Caller,
         state: &State,
     ) -> Vec<WaitingClient> {
+        let waiting = self.waiting_for(&state_key(caller, state)).await;
+        waiting.unwrap_or_default()
+    }
+
+    /// The same by the state's name in the index; `None` where the index is away.
+    pub(crate) async fn waiting_for(&self, key: &StateKey) -> Option<Vec<WaitingClient>> {
         let Some(index) = &self.queue.index else {
-            return Vec::new();
+            return Some(Vec::new());
         };
-        let waiters = index.waiting(&state_key(caller, state)).await;
+        let waiters = index.waiting(key).await.ok()?;
         let shown = |waiter: coordination::Waiter| {
             let since = i64::try_from(waiter.first_seen_ms).ok()?;
             Some(WaitingClient {
@@ -206,8 +215,7 @@ impl Engine {
                 since: chrono::DateTime::from_timestamp_millis(since)?,
             })
         };
-        let waiters = waiters.unwrap_or_default();
-        waiters.into_iter().filter_map(shown).collect()
+        Some(waiters.into_iter().filter_map(shown).collect())
     }
 }
 

@@ -27,6 +27,7 @@ pub(crate) use begin::{Asking, json};
 pub(crate) use keys::{begun_before, begun_meanwhile};
 pub(crate) use renew::Renewals;
 pub use selected::{SelectedCommit, SelectedOutputs, SelectedVersion};
+pub(crate) use standing::shown;
 pub use unscoped::{Beginner, UnscopedRun};
 pub use upload::Uploaded;
 pub(crate) use view::mark;
@@ -56,7 +57,7 @@ fn owned(record: RunRecord, caller: &Caller) -> Result<RunRecord, EngineError> {
 }
 
 /// The run that was decided over.
-fn run_of(caller: &Caller) -> Result<Uuid, EngineError> {
+pub(crate) fn run_of(caller: &Caller) -> Result<Uuid, EngineError> {
     let run = caller.context().run();
     run.map(|run| run.as_uuid()).ok_or(EngineError::NoRun)
 }

@@ -1,12 +1,18 @@
 //! What a run is at the moment, from its own row and that of its reservation. Pure.
 
+use protocol::RunId;
+use protocol::events::RunEvent;
 use protocol::runs::{RunKind, RunStatus};
 use store::RunRecord;
 
 use crate::EngineError;
 
 pub(super) fn kind(record: &RunRecord) -> RunKind {
-    match record.kind.as_str() {
+    kind_of(&record.kind)
+}
+
+fn kind_of(text: &str) -> RunKind {
+    match text {
         "plan" => RunKind::Plan,
         "operation" => RunKind::Operation,
         _ => RunKind::Apply,
@@ -22,7 +28,11 @@ pub(super) fn kind_text(kind: RunKind) -> &'static str {
 }
 
 pub(super) fn status(record: &RunRecord) -> RunStatus {
-    match (record.status.as_str(), record.reservation_status.as_deref()) {
+    status_of(&record.status, record.reservation_status.as_deref())
+}
+
+fn status_of(own: &str, of_reservation: Option<&str>) -> RunStatus {
+    match (own, of_reservation) {
         ("planned", _) => RunStatus::Planned,
         ("succeeded", _) => RunStatus::Succeeded,
         ("failed", _) => RunStatus::Failed,
@@ -31,6 +41,27 @@ pub(super) fn status(record: &RunRecord) -> RunStatus {
         }
         ("running", Some("expired")) => RunStatus::Expired,
         _ => RunStatus::Running,
+    }
+}
+
+/// A run as those see it who watch its state.
+pub(crate) fn shown(run: &store::RunStanding) -> RunEvent {
+    // What others did to it stands with its reservation.
+    let is_cut_off = run.status == "running";
+    RunEvent {
+        id: RunId::from_uuid(run.id),
+        kind: kind_of(&run.kind),
+        status: status_of(&run.status, run.reservation_status.as_deref()),
+        command: run.command.clone(),
+        who: run.who.clone(),
+        started_at: run.started_at,
+        finished_at: run
+            .finished_at
+            .or(run.reservation_ended_at.filter(|_| is_cut_off)),
+        error: run
+            .error
+            .clone()
+            .or(run.reservation_end.clone().filter(|_| is_cut_off)),
     }
 }
 

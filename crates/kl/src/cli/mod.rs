@@ -19,7 +19,8 @@ use protocol::{EnvironmentId, StateName, WorkspaceId};
 pub(crate) use self::archive::{ArchiveCommand, DiffArgs, ExtractArgs, FileArgs, VerifyArgs};
 pub(crate) use self::state::{
     HistoryArgs, ImportCommand, InitArgs, ListArgs, PullArgs, RollbackArgs, ShowArgs, SnapshotArgs,
-    StateArgs, StateCommand, StateMvArgs, StateRmArgs, UndeleteArgs, UnlockArgs, VersionDiffArgs,
+    StateArgs, StateCommand, StateMvArgs, StateRmArgs, StatusArgs, UndeleteArgs, UnlockArgs,
+    VersionDiffArgs,
 };
 pub(crate) use self::tenancy::{
     AuditArgs, EnvironmentCommand, EnvironmentCreateArgs, EnvironmentSetArgs, MemberCommand,
@@ -199,8 +200,9 @@ JSON: {\"states\": [`StateSummary` of the API, …]}; with a state as `kl state 
 Example: kl status prod
 
 JSON: `StateStatus` of the API, with \"runs\": [`Run` of the API, …] that are under
-way, the newest first.")]
-    Status(StateArgs),
+way, the newest first. With --watch a line for each event: {\"event\": NAME,
+\"data\"}, with `StandingEvent`, `Version` or `RunEvent` of the API.")]
+    Status(StatusArgs),
     /// List a state's versions, newest first.
     History(HistoryArgs),
     /// List the addresses that differ between two versions.
@@ -263,7 +265,7 @@ impl Command {
     pub(crate) fn state_argument(&self) -> Option<StateRef> {
         match self {
             Self::Init(args) => args.argument.clone(),
-            Self::Status(args) => args.argument.clone(),
+            Self::Status(args) => args.state.argument.clone(),
             Self::History(args) => args.state.argument.clone(),
             Self::Pull(args) | Self::State(StateCommand::Pull(args)) => args.state.argument.clone(),
             Self::Show(args) | Self::State(StateCommand::Show(args)) => args.state(),

@@ -19,6 +19,16 @@ pub(crate) struct StateArgs {
 }
 
 #[derive(Debug, Clone, Args)]
+pub(crate) struct StatusArgs {
+    #[command(flatten)]
+    pub(crate) state: StateArgs,
+
+    /// Go on and tell what happens: who takes a part, waits or gives up, new versions, runs.
+    #[arg(long)]
+    pub(crate) watch: bool,
+}
+
+#[derive(Debug, Clone, Args)]
 #[command(after_help = "\
 Example: kl init https://api.example.com/v1/states/ws_…/env_…/prod
 

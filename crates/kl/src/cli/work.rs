@@ -309,11 +309,16 @@ Example: kl run status
 
 Without an id, the run that `kl run begin` put into this environment (KL_RUN).
 
-JSON: `Run` of the API.")]
+JSON: `Run` of the API; with --watch a line for each event, as `kl status --watch`
+has them.")]
 pub(crate) struct RunStatusArgs {
     /// The run.
     #[arg(value_name = "RUN")]
     pub(crate) run: Option<RunId>,
+
+    /// Go on until it is over, and tell what becomes of it.
+    #[arg(long)]
+    pub(crate) watch: bool,
 }
 
 #[derive(Debug, Clone, Args)]

@@ -30,6 +30,7 @@ mod transfer;
 mod undelete;
 mod unlock;
 mod version_ref;
+mod watch;
 mod whoami;
 mod why;
 mod work;
@@ -135,7 +136,7 @@ pub(crate) async fn run(command: Command, context: &Context) -> Result<()> {
         Command::Config => config::run(context),
         Command::Whoami => whoami::run(context).await,
         Command::List(args) if args.is_bare() => list::states(context).await,
-        Command::Status(_) => status::run(context).await,
+        Command::Status(args) => status::run(args, context).await,
         Command::History(args) => history::run(args, context).await,
         Command::Diff(args) => diff::run(args, context).await,
         Command::Pull(args) | Command::State(StateCommand::Pull(args)) => {

@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use super::abort::still_under_way;
 use super::work::{Choice, Lane, Prepared, ToPrepare, Workshop, choose, finish, reason, to_run};
-use super::{Context, why};
+use super::{Context, watch, why};
 use crate::cli::{RunBeginArgs, RunCommand, RunEndArgs, RunStatusArgs, TerraformArgs};
 use crate::failure::{Failure, Kind, Result};
 use crate::scope::plan_targets;
@@ -134,6 +134,9 @@ fn named(run: Option<RunId>, context: &Context) -> Result<RunId> {
 
 async fn status(args: RunStatusArgs, context: &Context) -> Result<()> {
     let run = named(args.run, context)?;
+    if args.watch {
+        return watch::run(&run, context).await;
+    }
     let run = context.client()?.get_run(&run).await?;
     context
         .printer

@@ -4,13 +4,17 @@ use protocol::runs::Run;
 use protocol::states::{KeptResult, LockHolder, LockLane, StateLifecycle, StateStatus, Version};
 use serde::Serialize;
 
-use super::{Context, why};
+use super::{Context, watch, why};
+use crate::cli::StatusArgs;
 use crate::config::StateAddress;
 use crate::failure::{Failure, Result};
 use crate::output::table::Table;
 use crate::output::time::{ago, span, stamp, when};
 
-pub(super) async fn run(context: &Context) -> Result<()> {
+pub(super) async fn run(args: StatusArgs, context: &Context) -> Result<()> {
+    if args.watch {
+        return watch::state(context).await;
+    }
     let client = context.client()?;
     let state = context.state(&client).await?;
     let found = client.get_state_status(&state).await;
@@ -180,7 +184,7 @@ pub(super) fn held(holder: &LockHolder, context: &Context) -> String {
     format!("held by {}, {doing}, {lifetime}", holder.who)
 }
 
-fn doing(holder: &LockHolder) -> String {
+pub(super) fn doing(holder: &LockHolder) -> String {
     let mut text = match holder.lane {
         LockLane::Terraform => "Terraform",
         LockLane::Native => "a kl run",

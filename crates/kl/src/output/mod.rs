@@ -61,6 +61,22 @@ impl Printer {
         }
     }
 
+    /// Prints one of many results as it comes: JSON on a line of its own, or the text.
+    pub(crate) fn line<T: Serialize>(
+        &self,
+        value: &T,
+        text: impl FnOnce() -> String,
+    ) -> Result<()> {
+        if self.json {
+            let mut json =
+                serde_json::to_string(value).map_err(|error| Failure::new(Kind::Failed, error))?;
+            json.push('\n');
+            self.bytes(json.as_bytes())
+        } else {
+            self.bytes(text().as_bytes())
+        }
+    }
+
     /// Writes bytes to stdout as they are.
     pub(crate) fn bytes(&self, bytes: &[u8]) -> Result<()> {
         let mut stdout = io::stdout().lock();

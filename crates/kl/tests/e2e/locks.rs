@@ -1,5 +1,10 @@
 //! `kl status` and `kl unlock` with a lock in the way.
 
+use std::io::{BufRead as _, BufReader};
+use std::process::Stdio;
+
+use serde_json::Value;
+
 use crate::stack::{LINEAGE, Project, document, stack};
 
 #[test]
@@ -13,6 +18,34 @@ fn status_names_the_holder_and_how_long() {
     assert!(text.contains("OperationTypeApply"), "{text}");
     assert!(text.contains(&lock), "{text}");
     assert!(text.contains("second"), "{text}");
+}
+
+#[test]
+#[ignore = "needs cargo xtask stack"]
+fn status_goes_on_and_tells_what_happens() {
+    let project = Project::new();
+    project.import(document(1, LINEAGE, &["a"]));
+    let watching = |arguments: &[&str]| {
+        let mut command = project.kl_command(arguments);
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        (child, lines)
+    };
+    let (mut child, mut lines) = watching(&["status", "--watch"]);
+    let (mut json_child, mut json_lines) = watching(&["status", "--watch", "--json"]);
+    assert!(lines.next().unwrap().unwrap().ends_with("free"));
+    let first: Value = serde_json::from_str(&json_lines.next().unwrap().unwrap()).unwrap();
+    assert_eq!(first["event"], "standing");
+    assert_eq!(first["data"]["head_seq"], 1);
+    project.lock_by("bob@ci");
+    let held = lines.next().unwrap().unwrap();
+    assert!(held.contains("held by bob@ci, Terraform"), "{held}");
+    let held: Value = serde_json::from_str(&json_lines.next().unwrap().unwrap()).unwrap();
+    assert_eq!(held["data"]["holders"][0]["who"], "bob@ci");
+    for child in [&mut child, &mut json_child] {
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
 }
 
 #[test]

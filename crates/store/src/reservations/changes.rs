@@ -31,4 +31,6 @@ pub enum LedgerEvent {
         id: Uuid,
         ended_gen: i64,
     },
+    /// Nothing of the ledger: a version, or the beginning or end of a run, for those who watch the state.
+    Seen,
 }

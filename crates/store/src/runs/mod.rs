@@ -6,9 +6,11 @@
 mod documents;
 mod receipts;
 mod records;
+mod standings;
 mod tokens;
 
 pub use documents::{RunDocument, find_run_document, put_run_document};
 pub use receipts::{Receipt, find_receipt, insert_receipt};
 pub use records::*;
+pub use standings::{RunStanding, find_run_standing, list_run_standings};
 pub use tokens::{NewRunToken, create_run_token, hand_run_tokens_to, revoke_run_tokens};

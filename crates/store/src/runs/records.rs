@@ -139,6 +139,7 @@ pub async fn insert_run(tx: &mut WorkspaceTx, new: &NewRun<'_>) -> Result<(), Er
     )
     .execute(&mut **tx)
     .await?;
+    tx.note_seen(new.state_id);
     Ok(())
 }
 
@@ -410,12 +411,13 @@ pub async fn end_run(
     error: Option<&str>,
     plan_sha256: Option<&[u8]>,
 ) -> Result<(), Error> {
-    sqlx::query!(
+    let state_id = sqlx::query_scalar!(
         r#"
             UPDATE runs
             SET status = $3, error = $4, plan_sha256 = coalesce($5, plan_sha256), backend_lock = NULL,
                 finished_at = CASE WHEN $3 = 'planned' THEN NULL ELSE clock_timestamp() END
             WHERE workspace_id = $1 AND id = $2
+            RETURNING state_id
         "#,
         tx.workspace().as_str(),
         id,
@@ -423,8 +425,11 @@ pub async fn end_run(
         error,
         plan_sha256,
     )
-    .execute(&mut **tx)
+    .fetch_optional(&mut **tx)
     .await?;
+    if let Some(state_id) = state_id {
+        tx.note_seen(state_id);
+    }
     Ok(())
 }
 

@@ -429,6 +429,7 @@ pub async fn insert_version(
     )
     .fetch_one(&mut **tx)
     .await?;
+    tx.note_seen(version.state_id);
     Ok(created_at)
 }
 

@@ -151,7 +151,11 @@ async fn decide(
     }
 }
 
-fn judge(principal: &Principal, action: Action, resource: Option<&Resource>) -> Decision {
+pub(super) fn judge(
+    principal: &Principal,
+    action: Action,
+    resource: Option<&Resource>,
+) -> Decision {
     match resource {
         Some(resource) => authorize(principal, action, resource),
         None if principal.suspended => Decision::Suspended,

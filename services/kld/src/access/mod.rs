@@ -3,11 +3,13 @@
 mod caller;
 mod credentials;
 mod gate;
+mod lasting;
 mod named;
 mod uses;
 mod verdicts;
 
 pub use caller::{Caller, EnvironmentCaller, RunCaller, StateCaller, WorkspaceCaller};
+pub use lasting::Lasting;
 pub use named::Named;
 pub use uses::TokenUses;
 pub use verdicts::Verdicts;

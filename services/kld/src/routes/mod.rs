@@ -1,6 +1,7 @@
 //! The handlers, and the route table put together from each module's rows.
 
 mod archives;
+mod events;
 pub mod parameter;
 mod runs;
 pub mod service;
@@ -20,6 +21,7 @@ pub fn table() -> Vec<Route> {
     routes.extend(states::routes());
     routes.extend(archives::routes());
     routes.extend(runs::routes());
+    routes.extend(events::routes());
     routes.extend(state_engine::routes());
     routes
 }

@@ -8,6 +8,7 @@
 )]
 
 mod audit_chain;
+mod events;
 mod harness;
 #[path = "../lane/mod.rs"]
 mod lane;

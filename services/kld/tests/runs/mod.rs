@@ -3,6 +3,7 @@
 mod begin;
 mod commits;
 mod endings;
+mod failover;
 mod faults;
 mod leases;
 mod plans;
@@ -10,5 +11,5 @@ mod queue;
 mod real;
 mod recover;
 mod restore;
-mod stage;
+pub(crate) mod stage;
 mod uploads;

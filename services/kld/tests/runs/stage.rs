@@ -8,12 +8,12 @@ use crate::lane::documents::Doc;
 use crate::lane::stage::{Client, Reply, lock_info};
 
 /// The address of a resource of [`Doc`].
-pub(super) fn address(name: &str) -> String {
+pub(crate) fn address(name: &str) -> String {
     format!("terraform_data.{name}")
 }
 
 /// A scope that writes some resources of a configuration in which `edges` depend on each other, and proves itself.
-pub(super) fn scope(write: &[&str], blocks: &[(&str, &[&str])]) -> Value {
+pub(crate) fn scope(write: &[&str], blocks: &[(&str, &[&str])]) -> Value {
     let nodes: Vec<Value> = blocks
         .iter()
         .map(|(name, dependencies)| {
@@ -28,32 +28,32 @@ pub(super) fn scope(write: &[&str], blocks: &[(&str, &[&str])]) -> Value {
 }
 
 /// A scope of resources that depend on nothing.
-pub(super) fn alone(names: &[&str]) -> Value {
+pub(crate) fn alone(names: &[&str]) -> Value {
     let blocks: Vec<(&str, &[&str])> = names.iter().map(|name| (*name, &[][..])).collect();
     scope(names, &blocks)
 }
 
 /// A run that somebody began, and the Terraform that works on it.
-pub(super) struct Native<'a> {
-    pub(super) client: Client<'a>,
-    pub(super) run: Run,
-    pub(super) token: String,
+pub(crate) struct Native<'a> {
+    pub(crate) client: Client<'a>,
+    pub(crate) run: Run,
+    pub(crate) token: String,
 }
 
 impl Client<'_> {
     /// The full name of a state, as bodies have it.
-    pub(super) fn full_name(&self, name: &str) -> String {
+    pub(crate) fn full_name(&self, name: &str) -> String {
         format!("{}/{}/{name}", self.stage.workspace, self.stage.environment)
     }
 
     /// Asks for a run.
-    pub(super) async fn ask(&self, name: &str, kind: &str, scope: Value) -> Reply {
+    pub(crate) async fn ask(&self, name: &str, kind: &str, scope: Value) -> Reply {
         self.ask_with(name, json!({ "kind": kind, "scope": scope }))
             .await
     }
 
     /// Asks for a run with more members.
-    pub(super) async fn ask_with(&self, name: &str, members: Value) -> Reply {
+    pub(crate) async fn ask_with(&self, name: &str, members: Value) -> Reply {
         let mut body = json!({
             "state": self.full_name(name), "kind": "apply", "key": uuid::Uuid::now_v7().to_string(),
             "command": "kl apply -f x", "who": "ann@laptop", "scope": {},
@@ -64,25 +64,25 @@ impl Client<'_> {
         self.post("/v1/runs", body).await
     }
 
-    pub(super) async fn post(&self, path: &str, body: Value) -> Reply {
+    pub(crate) async fn post(&self, path: &str, body: Value) -> Reply {
         let request = self.stage.app.request_to(self.replica, "POST", path);
         Reply::of(request.bearer_auth(&self.token).json(&body)).await
     }
 
     /// Begins a run that may write.
-    pub(super) async fn apply(&self, name: &str, scope: Value) -> Native<'_> {
+    pub(crate) async fn apply(&self, name: &str, scope: Value) -> Native<'_> {
         Native::of(self, self.ask(name, "apply", scope).await)
     }
 
     /// Begins a run that only plans.
-    pub(super) async fn plan(&self, name: &str, scope: Value) -> Native<'_> {
+    pub(crate) async fn plan(&self, name: &str, scope: Value) -> Native<'_> {
         Native::of(self, self.ask(name, "plan", scope).await)
     }
 }
 
 impl<'a> Native<'a> {
     #[track_caller]
-    pub(super) fn of(client: &Client<'a>, reply: Reply) -> Self {
+    pub(crate) fn of(client: &Client<'a>, reply: Reply) -> Self {
         let run: Run = serde_json::from_slice(&reply.ok().body).unwrap();
         let token = run.backend.as_ref().unwrap().password.clone();
         Self {
@@ -92,75 +92,75 @@ impl<'a> Native<'a> {
         }
     }
 
-    pub(super) fn path(&self, rest: &str) -> String {
+    pub(crate) fn path(&self, rest: &str) -> String {
         format!("/v1/runs/{}{rest}", self.run.id)
     }
 
-    pub(super) fn fencing_token(&self) -> i64 {
+    pub(crate) fn fencing_token(&self) -> i64 {
         self.run.reservation.as_ref().unwrap().token
     }
 
     /// A request of its Terraform.
-    pub(super) fn request(&self, method: &str, query: &str) -> reqwest::RequestBuilder {
+    pub(crate) fn request(&self, method: &str, query: &str) -> reqwest::RequestBuilder {
         let path = self.path(&format!("/state{query}"));
         let app = &self.client.stage.app;
         app.request_to(self.client.replica, method, &path)
             .basic_auth("run", Some(&self.token))
     }
 
-    pub(super) async fn read(&self) -> Reply {
+    pub(crate) async fn read(&self) -> Reply {
         Reply::of(self.request("GET", "")).await
     }
 
-    pub(super) async fn lock(&self, id: &str) -> Reply {
+    pub(crate) async fn lock(&self, id: &str) -> Reply {
         self.lock_for(id, "OperationTypeApply").await
     }
 
-    pub(super) async fn lock_for(&self, id: &str, operation: &str) -> Reply {
+    pub(crate) async fn lock_for(&self, id: &str, operation: &str) -> Reply {
         let mut info = lock_info(id);
         info["Operation"] = operation.into();
         Reply::of(self.request("LOCK", "").json(&info)).await
     }
 
-    pub(super) async fn unlock(&self, id: &str) -> Reply {
+    pub(crate) async fn unlock(&self, id: &str) -> Reply {
         Reply::of(self.request("UNLOCK", "").json(&lock_info(id))).await
     }
 
     /// Uploads under a lock.
-    pub(super) async fn upload(&self, id: &str, document: impl Into<reqwest::Body>) -> Reply {
+    pub(crate) async fn upload(&self, id: &str, document: impl Into<reqwest::Body>) -> Reply {
         let request = self.request("POST", &format!("?ID={id}"));
         Reply::of(request.body(document)).await
     }
 
     /// Uploads what its Terraform makes of the slice it reads.
-    pub(super) async fn change(&self, id: &str, change: impl FnOnce(String) -> String) -> Reply {
+    pub(crate) async fn change(&self, id: &str, change: impl FnOnce(String) -> String) -> Reply {
         let slice = String::from_utf8(self.read().await.ok().body).unwrap();
         self.upload(id, next_serial(&change(slice))).await
     }
 
     /// Uploads, without asking what the slice is now, what its Terraform has made of it.
-    pub(super) async fn change_late(&self, id: &str, resource: &str, value: &str) -> Reply {
+    pub(crate) async fn change_late(&self, id: &str, resource: &str, value: &str) -> Reply {
         let lineage = self.client.read("prod").await.ok().json()["lineage"].clone();
         let document = Doc::new(99).without_resources().with(resource, value);
         let document = document.with_lineage(lineage.as_str().unwrap());
         self.upload(id, document.bytes()).await
     }
 
-    pub(super) async fn post(&self, rest: &str, body: Value) -> Reply {
+    pub(crate) async fn post(&self, rest: &str, body: Value) -> Reply {
         self.client.post(&self.path(rest), body).await
     }
 
-    pub(super) async fn finish(&self, outcome: &str) -> Reply {
+    pub(crate) async fn finish(&self, outcome: &str) -> Reply {
         self.post("/finish", json!({ "outcome": outcome, "checked": true }))
             .await
     }
 
-    pub(super) async fn renew(&self) -> Reply {
+    pub(crate) async fn renew(&self) -> Reply {
         self.post("/renew", json!({ "token": self.fencing_token() }))
             .await
     }
 
-    pub(super) async fn now(&self) -> Run {
+    pub(crate) async fn now(&self) -> Run {
         let app = &self.client.stage.app;
         let request = app.request_to(self.client.replica, "GET", &self.path(""));
         let reply = Reply::of(request.bearer_auth(&self.client.token)).await;
@@ -168,7 +168,7 @@ impl<'a> Native<'a> {
     }
 
     /// Locks, changes one resource, unlocks, finishes.
-    pub(super) async fn set(&self, resource: &str, value: &str) {
+    pub(crate) async fn set(&self, resource: &str, value: &str) {
         self.lock("tf").await.ok();
         self.change("tf", |slice| set_value(&slice, resource, value))
             .await
@@ -179,14 +179,14 @@ impl<'a> Native<'a> {
 }
 
 /// The document with the next serial, as Terraform writes it.
-pub(super) fn next_serial(document: &str) -> Vec<u8> {
+pub(crate) fn next_serial(document: &str) -> Vec<u8> {
     let value: Value = serde_json::from_str(document).unwrap();
     let serial = value["serial"].as_u64().unwrap();
     crate::lane::documents::with_serial(document.as_bytes(), serial + 1)
 }
 
 /// The document with another value in a resource of [`Doc`].
-pub(super) fn set_value(document: &str, resource: &str, value: &str) -> String {
+pub(crate) fn set_value(document: &str, resource: &str, value: &str) -> String {
     let at = document.find(&format!("\"name\": \"{resource}\"")).unwrap();
     let (before, after) = document.split_at(at);
     let end = after.find("\"triggers_replace\"").unwrap();
@@ -204,7 +204,7 @@ fn first_value(text: &str) -> String {
 }
 
 /// A state with these resources, each of the value `start`.
-pub(super) async fn with_state(client: &Client<'_>, name: &str, resources: &[&str]) {
+pub(crate) async fn with_state(client: &Client<'_>, name: &str, resources: &[&str]) {
     let mut document = Doc::new(1).without_resources();
     for resource in resources {
         document = document.with(resource, "start");
@@ -213,7 +213,7 @@ pub(super) async fn with_state(client: &Client<'_>, name: &str, resources: &[&st
 }
 
 /// What a resource of the state is now.
-pub(super) async fn value_of(client: &Client<'_>, name: &str, resource: &str) -> Option<String> {
+pub(crate) async fn value_of(client: &Client<'_>, name: &str, resource: &str) -> Option<String> {
     let document = client.read(name).await.ok().json();
     let resources = document["resources"].as_array().unwrap().clone();
     let found = resources.iter().find(|one| one["name"] == resource)?;
@@ -223,6 +223,6 @@ pub(super) async fn value_of(client: &Client<'_>, name: &str, resource: &str) ->
 
 /// Fails unless this is a refusal with the code.
 #[track_caller]
-pub(super) fn refused(reply: Reply, code: Code) -> Value {
+pub(crate) fn refused(reply: Reply, code: Code) -> Value {
     json!(reply.refused(code))
 }

@@ -83,7 +83,7 @@ pub(super) fn state(record: StateRecord) -> Result<StateSummary, ApiError> {
     })
 }
 
-pub(super) fn holder(holder: Holder) -> Result<LockHolder, ApiError> {
+pub(in crate::routes) fn holder(holder: Holder) -> Result<LockHolder, ApiError> {
     Ok(LockHolder {
         id: ReservationId::from_uuid(holder.reservation),
         lane: match holder.lane.as_str() {

@@ -18,6 +18,8 @@ impl From<EngineError> for ApiError {
 
 /// When to come back to an object store that is away.
 const BLOB_RETRY_SECONDS: u32 = 2;
+/// When to come back where too many watch already.
+const WATCHERS_RETRY_SECONDS: u32 = 30;
 
 /// The refusal of a use case as the client sees it.
 pub(crate) fn refusal(error: EngineError) -> ApiError {
@@ -152,6 +154,9 @@ pub(crate) fn refusal(error: EngineError) -> ApiError {
         EngineError::Opaque(_) => ApiError::with_detail(Code::UnsupportedState, said),
         EngineError::AlreadyCurrent | EngineError::BadScope { .. } => {
             ApiError::with_detail(Code::InvalidRequest, said)
+        }
+        EngineError::TooManyWatchers => {
+            ApiError::with_detail(Code::RateLimited, said).retry_after(WATCHERS_RETRY_SECONDS)
         }
         EngineError::NameTaken => ApiError::with_detail(Code::NameTaken, said),
         error @ (EngineError::Damaged { .. } | EngineError::NoDataKey | EngineError::Seal(_)) => {
