@@ -104,23 +104,39 @@ impl Shared {
         loop {
             match shelf.begin_building(&state, key.version).await {
                 Ok(true) => {
-                    return Building::Own(Lease {
+                    let lease = Lease {
                         shelf: shelf.clone(),
                         key: state,
                         version: key.version,
-                    });
+                    };
+                    // Somebody may have come to an end since this one looked.
+                    return match self.find_this(key).await {
+                        Some(found) => {
+                            lease.give_back().await;
+                            Building::Done(found)
+                        }
+                        None => Building::Own(lease),
+                    };
                 }
                 Ok(false) if Instant::now() < until => {}
                 Ok(false) | Err(Away) => return Building::Alone,
             }
             sleep(LOOK).await;
-            let label = shelf.find_label(&state).await;
-            if label.is_ok_and(|label| label.is_some_and(|label| label.seq == key.seq))
-                && let Some(found) = self.find(&key.workspace, key.state, key.seq).await
-            {
+            if let Some(found) = self.find_this(key).await {
                 return Building::Done(found);
             }
         }
+    }
+
+    /// The snapshot of this very version.
+    async fn find_this(&self, key: &GraphKey) -> Option<Cached> {
+        let shelf = self.shelf.as_ref()?;
+        let state = state_key(&key.workspace, key.state);
+        let label = shelf.find_label(&state).await.ok()??;
+        if label.seq != key.seq {
+            return None;
+        }
+        self.find(&key.workspace, key.state, key.seq).await
     }
 
     /// Publishes a graph in the background, and gives the leave to build it back.

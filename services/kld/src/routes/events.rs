@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use auth::Action;
 use axum::extract::State;
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Method};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 use axum::response::sse::{Event, Sse};
 use axum::response::{IntoResponse as _, Response};
 use engine::{Seen, Standing, Watcher, is_over};
@@ -166,8 +166,10 @@ impl Stream {
     fn into_response(self) -> Response {
         let events = stream::unfold(self, Self::next);
         let mut response = Sse::new(events).into_response();
-        let unbuffered = HeaderValue::from_static("no");
-        response.headers_mut().insert(UNBUFFERED, unbuffered);
+        let headers = response.headers_mut();
+        headers.insert(UNBUFFERED, HeaderValue::from_static("no"));
+        // Nothing of a state is to lie in a cache, be it asked for again or not.
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
         response
     }
 

@@ -6,6 +6,7 @@ use futures::StreamExt as _;
 use protocol::events::{ByeReason, Event};
 use protocol::runs::RunStatus;
 use protocol::{Code, Role};
+use store::testing::Wire;
 
 use crate::harness::Setup;
 use crate::lane::documents::Doc;
@@ -201,8 +202,13 @@ async fn whoever_comes_back_is_sent_the_versions_since() {
         Event::Missed(missed) => Some((missed.from_seq, missed.to_seq)),
         _ => None,
     };
-    assert_eq!(events.until(missed).await, (4, 10));
-    assert_eq!(events.version().await, 11);
+    let (from, to) = events.until(missed).await;
+    assert_eq!(from, 4);
+    // How many of the others were seen when the stream began is a matter of moments.
+    assert!((4..=10).contains(&to), "{to}");
+    for seq in to + 1..=60 {
+        assert_eq!(events.version().await, seq);
+    }
     // A number that no version has yet: as if it were the newest.
     let mut events = ann.watch_after("prod", "99999").await;
     events.standing(0, 0).await;
@@ -290,21 +296,25 @@ async fn a_stream_ends_with_the_right_to_it_and_with_its_replica() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn many_watchers_are_one_look() {
-    let stage = Stage::start().await;
+    let wire = Wire::start().await;
+    let setup = Setup {
+        database_address: Some(wire.address),
+        ..Setup::default()
+    };
+    let stage = Stage::start_with(setup).await;
     let ann = stage.writer().await;
     with_state(&ann, "prod", &["a"]).await;
-    let statements = "SELECT sum(xact_commit + xact_rollback)::bigint FROM pg_stat_database WHERE datname = current_database()";
     let mut streams = Vec::new();
     for _ in 0..40 {
         let mut events = ann.watch("prod").await;
         events.standing(0, 0).await;
         streams.push(events);
     }
-    // Whoever looks every two seconds for each of them would begin forty transactions in that time.
-    let before = stage.count(statements).await;
+    let before = wire.statements();
     tokio::time::sleep(Duration::from_secs(6)).await;
-    let during = stage.count(statements).await - before;
-    assert!(during < 40, "{during} transactions");
+    let during = wire.statements() - before;
+    // Three looks of some statements each, and what a replica does anyway. For each watcher it would be hundreds.
+    assert!(during < 120, "{during} statements");
     ann.write_locked("prod", Doc::new(2).without_resources().bytes())
         .await;
     for events in &mut streams {
