@@ -103,10 +103,9 @@ impl Wakes {
     /// Wakes those in this process who wait for a state, and those who watch it.
     pub fn wake(&self, key: &StateKey) {
         let ears = self.ears();
-        for listeners in [ears.waiting.get(key), ears.watching.get(key)] {
-            if let Some(listeners) = listeners {
-                listeners.wake.send_replace(());
-            }
+        let told = [ears.waiting.get(key), ears.watching.get(key)];
+        for listeners in told.into_iter().flatten() {
+            listeners.wake.send_replace(());
         }
     }
 
