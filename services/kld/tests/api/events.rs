@@ -22,6 +22,8 @@ struct Stream {
     text: String,
     /// The id of the last event that had one.
     last_id: Option<String>,
+    /// What came, for whoever misses something.
+    came: Vec<String>,
 }
 
 impl Stream {
@@ -34,13 +36,17 @@ impl Stream {
             bytes: response.bytes_stream().boxed(),
             text: String::new(),
             last_id: None,
+            came: Vec::new(),
         }
     }
 
     /// The next event; `None` at the end of the stream.
     async fn next(&mut self) -> Option<Event> {
-        let next = tokio::time::timeout(PATIENCE, self.read()).await;
-        next.expect("an event comes in time")
+        let Ok(next) = tokio::time::timeout(PATIENCE, self.read()).await else {
+            panic!("nothing comes any more after {:#?}", self.came);
+        };
+        self.came.extend(next.as_ref().map(told));
+        next
     }
 
     async fn read(&mut self) -> Option<Event> {
@@ -110,6 +116,16 @@ impl Stream {
     }
 }
 
+/// An event in short.
+fn told(event: &Event) -> String {
+    match event {
+        Event::Standing(one) => format!("{} hold, {} wait", one.holder_count, one.waiting_count),
+        Event::Version(version) => format!("version {}", version.seq),
+        Event::Run(run) => format!("{} {:?}", run.id, run.status),
+        other => format!("{other:?}"),
+    }
+}
+
 impl Client<'_> {
     async fn watch(&self, name: &str) -> Stream {
         Stream::open(self.request("GET", &format!("{name}/events"))).await
@@ -159,6 +175,7 @@ async fn a_watcher_sees_versions_holders_waiters_and_runs_of_another_replica() {
     );
     assert_eq!(events.version().await, 2);
     let heir = Native::of(&bob, waited);
+    events.standing(1, 0).await;
     heir.finish("failed").await.ok();
     loop {
         if events.run().await == (heir.run.id, RunStatus::Failed) {
