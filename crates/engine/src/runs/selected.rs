@@ -98,12 +98,13 @@ impl Engine {
         let known = outputs_before(&mut tx, &state, head.as_ref(), &wanted.outputs).await?;
         let delta = delta(after, &before, &known, wanted)?;
         unmoved(&mut tx, &state, &record, head.as_ref(), wanted).await?;
-        let Some(reservation) = held(&mut tx, &record).await? else {
+        let Some(held) = held(&mut tx, &record).await? else {
             let paths = delta.instances.iter().map(|place| place.path.to_string());
             return Err(EngineError::OutsideScope(paths.collect()));
         };
-        claim_outputs(&mut tx, caller, &state, reservation, &delta).await?;
-        store::record_beginning(&mut tx, reservation.0).await?;
+        let held = (held.id, held.token);
+        claim_outputs(&mut tx, caller, &state, held, &delta).await?;
+        store::record_beginning(&mut tx, held.0).await?;
         let lineage = match after.lineage.as_str() {
             "" => Uuid::now_v7().to_string(),
             lineage => lineage.to_owned(),
@@ -114,7 +115,7 @@ impl Engine {
             &Commit {
                 run: record.id,
                 state: state.id,
-                held: reservation,
+                held,
                 key,
                 request_digest: tfstate::Digest::of(key.as_bytes()).0,
                 delta: &delta,

@@ -7,13 +7,13 @@ use graph::claims::ClaimSet;
 use protocol::runs::{Run, RunKind, RunReservation};
 use protocol::scope::{ScopeClaim, ScopeConfidence, ScopeContract, ScopeDiagnostics, ScopeRequest};
 use protocol::{RunId, StateName};
-use store::{End, NewRun, RunRecord, State, VersionRef, WorkspaceTx};
+use store::{End, NewRun, Reservation, RunRecord, State, VersionRef, WorkspaceTx};
 use uuid::Uuid;
 
 use super::begin::{Asking, json, native};
 use super::keys::{begun_before, begun_meanwhile};
 use super::standing::{alive, kind_text};
-use super::view::view;
+use super::view::{view, view_reservation};
 use super::{may_write, own_run, owned, run_of};
 use crate::lock::same_spelling;
 use crate::reservations::{Ask, end_held, extend, insert, make_room, read_claims};
@@ -177,17 +177,29 @@ impl Engine {
         let mut tx = self.begin(caller).await?;
         let (state, record) = lock_own(&mut tx, caller, name, run).await?;
         alive(&record)?;
-        if !claims.is_empty() {
-            match held(&mut tx, &record).await? {
-                Some(held) => _ = extend(&mut tx, caller, &state, held, claims).await?,
-                None => reserve(&mut tx, caller, &state, &record, claims, lease_seconds).await?,
+        // Read no more than the answer needs: whoever reserves something of this state waits meanwhile.
+        let granted = match held(&mut tx, &record).await? {
+            Some(held) if claims.is_empty() => {
+                let known = store::find_claims(&mut tx, &[held.id]).await?;
+                let claims = known.get(&held.id).cloned().unwrap_or_default();
+                Some((held, claims))
             }
-        }
-        let record = store::find_run(&mut tx, run).await?;
-        let run = view(&mut tx, &record.ok_or(EngineError::NoRun)?).await?;
+            Some(held) => {
+                let held = (held.id, held.token);
+                let (held, claims, _) = extend(&mut tx, caller, &state, held, claims).await?;
+                Some((held, claims))
+            }
+            None if claims.is_empty() => None,
+            None => {
+                let reserved = reserve(&mut tx, caller, &state, &record, claims, lease_seconds);
+                Some((reserved.await?, claims.clone()))
+            }
+        };
         tx.commit().await?;
         locking::point!(ReserveAfterCommit);
-        Ok(run.reservation)
+        granted
+            .map(|(held, claims)| view_reservation(&held, &claims))
+            .transpose()
     }
 
     /// Starts the lease of a run anew; answers how many claims live on. None is no error.
@@ -196,7 +208,7 @@ impl Engine {
         let record = store::find_run(&mut tx, run_of(caller)?).await?;
         let record = owned(record.ok_or(EngineError::NoRun)?, caller)?;
         let held = held(&mut tx, &record).await?;
-        let Some((id, token)) = held else {
+        let Some(Reservation { id, token, .. }) = held else {
             return Ok(0);
         };
         let claims = store::find_claims(&mut tx, &[id]).await?;
@@ -212,10 +224,9 @@ impl Engine {
     pub async fn release_unscoped_run(&self, caller: &Caller) -> Result<(), EngineError> {
         let mut tx = self.begin(caller).await?;
         let record = own_run(&mut tx, caller).await?;
-        if let Some((id, _)) = held(&mut tx, &record).await? {
+        if let Some(held) = held(&mut tx, &record).await? {
             store::lock_ledger(&mut tx, record.state_id).await?;
-            if let Some(held) = store::lock_active(&mut tx, id).await? {
-                end_held(&mut tx, &held, End::Released, "its run gave it up").await?;
+            if end_held(&mut tx, &held, End::Released, "its run gave it up").await? {
                 store::set_run_reservation(&mut tx, record.id, None, record.base_seq).await?;
             }
         }
@@ -265,18 +276,16 @@ pub(super) async fn lock_own(
     Ok((state, owned(record.ok_or(EngineError::NoRun)?, caller)?))
 }
 
-/// What a run holds: the reservation and its token.
+/// What a run holds.
 pub(super) async fn held(
     tx: &mut WorkspaceTx,
     record: &RunRecord,
-) -> Result<Option<(Uuid, i64)>, EngineError> {
+) -> Result<Option<Reservation>, EngineError> {
     let Some(id) = record.reservation_id else {
         return Ok(None);
     };
     let held = store::find_reservation(tx, id).await?;
-    Ok(held
-        .filter(store::Reservation::is_active)
-        .map(|held| (held.id, held.token)))
+    Ok(held.filter(Reservation::is_active))
 }
 
 async fn reserve(
@@ -286,7 +295,7 @@ async fn reserve(
     record: &RunRecord,
     claims: &ClaimSet,
     lease_seconds: i64,
-) -> Result<(), EngineError> {
+) -> Result<Reservation, EngineError> {
     let asking = Asking::new("reserve", &record.command, &record.who, None)?;
     store::lock_ledger(tx, state.id).await?;
     make_room(tx, caller, state, claims).await?;
@@ -306,7 +315,8 @@ async fn reserve(
     };
     let reservation = insert(tx, caller, &locked, &ask).await?;
     let base = locked.head_seq;
-    Ok(store::set_run_reservation(tx, record.id, Some(reservation.id), base).await?)
+    store::set_run_reservation(tx, record.id, Some(reservation.id), base).await?;
+    Ok(reservation)
 }
 
 /// Nothing is proven of what a client works out for itself.

@@ -1,8 +1,9 @@
 //! Runs as clients get them.
 
+use graph::claims::ClaimSet;
 use protocol::runs::{Run, RunReservation, RunVersion, Unsettled};
 use protocol::{LockInfo, PrincipalId, ReservationId, RunId, VersionId};
-use store::{RunRecord, UnsettledMark, WorkspaceTx};
+use store::{Reservation, RunRecord, UnsettledMark, WorkspaceTx};
 
 use super::contract_of;
 use super::standing::{kind, status};
@@ -29,17 +30,7 @@ pub(super) async fn view(tx: &mut WorkspaceTx, record: &RunRecord) -> Result<Run
         let claims = claims.get(&id).cloned().unwrap_or_default();
         let marks = overlapping(tx, record.state_id, &claims).await?;
         unsettled = marks.iter().map(mark).collect();
-        reservation = Some(RunReservation {
-            id: ReservationId::from_uuid(held.id),
-            token: held.token,
-            lease_seconds: u32::try_from(held.lease_seconds.unwrap_or_default())
-                .unwrap_or_default(),
-            expires_at: held
-                .expires_at
-                .ok_or(damaged("its reservation has no lease"))?,
-            claims: wire_claims(&claims),
-            degraded: true,
-        });
+        reservation = Some(view_reservation(&held, &claims)?);
     }
     let versions = store::list_run_versions(tx, record.state_id, record.id).await?;
     let principal: PrincipalId = record
@@ -86,6 +77,23 @@ pub(super) async fn view(tx: &mut WorkspaceTx, record: &RunRecord) -> Result<Run
                 .clone()
                 .filter(|_| record.status == "running")
         }),
+    })
+}
+
+/// What a run holds.
+pub(super) fn view_reservation(
+    held: &Reservation,
+    claims: &ClaimSet,
+) -> Result<RunReservation, EngineError> {
+    Ok(RunReservation {
+        id: ReservationId::from_uuid(held.id),
+        token: held.token,
+        lease_seconds: u32::try_from(held.lease_seconds.unwrap_or_default()).unwrap_or_default(),
+        expires_at: held
+            .expires_at
+            .ok_or(EngineError::DamagedRun("its reservation has no lease"))?,
+        claims: wire_claims(claims),
+        degraded: true,
     })
 }
 
