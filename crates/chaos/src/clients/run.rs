@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::clock::microseconds;
 use super::waiting::Waiting;
 use super::wanted::{Wanted, claim};
-use super::{Actor, Outcome, note_document, nothing, sha256};
+use super::{Actor, Outcome, Signal, note_document, nothing, sha256};
 use crate::document::Document;
 use crate::history::{Call, Write};
 use crate::plan::Role;
@@ -295,13 +295,14 @@ impl Actor {
         })
     }
 
-    /// Waits, as one who does something else, longer than its lease and the lock delay last.
+    /// Waits, as one who does something else, longer than its lease and the lock delay last; not when it is called to rest.
     pub(super) async fn oversleep(&mut self) {
         let times = self.world.times;
         let least = times.lease() + times.lock_delay() / 2;
         let more = times.lock_delay() * 2;
         let pause = least
             + more.mul_f64(f64::from(rand::RngExt::random_range(&mut self.rng, 0..100u32)) / 100.0);
-        tokio::time::sleep(pause.min(Duration::from_secs(200))).await;
+        let called = self.signal.wait_for(|signal| *signal == Signal::Rest);
+        let _ = tokio::time::timeout(pause.min(Duration::from_secs(200)), called).await;
     }
 }

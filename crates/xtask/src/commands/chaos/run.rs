@@ -28,7 +28,7 @@ const SHORT_CALM: Duration = Duration::from_secs(2);
 /// How much longer it may last, for the sake of the number of operations.
 const LONGEST_CALM: Duration = Duration::from_secs(75);
 /// By how much every time is divided before a liar: who waits is to ask it again and again, and the ledger seldom.
-const LIARS_SCALE: f64 = 10.0;
+const LIARS_SCALE: f64 = 5.0;
 /// How long a drill goes on after what it is about.
 const DRILL_ECHO: Duration = Duration::from_millis(1_500);
 
@@ -250,11 +250,11 @@ pub(super) async fn before_a_liar(stage: &Stage, plan: &Plan, place: &Place) -> 
 /// The profile of the part before a liar: mostly those who wait.
 pub(super) fn liars_profile(profile: &Profile) -> Profile {
     Profile {
-        native: 10,
+        native: 5,
         primitive: 1,
         terraform: 2,
         late: 1,
-        queuers: 25,
+        queuers: 30,
         readers: 0,
         ..profile.clone()
     }

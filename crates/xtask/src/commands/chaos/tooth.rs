@@ -64,6 +64,12 @@ const LINES: Cast = Cast {
     queuers: 10,
     ..NOBODY
 };
+/// Somebody holds something wherever an outage begins, and others wait for it when that is over.
+const HOLDERS: Cast = Cast {
+    native: 6,
+    queuers: 10,
+    ..NOBODY
+};
 /// Who ends runs.
 const RUNS: Cast = Cast {
     native: 8,
@@ -210,7 +216,7 @@ pub(super) const TEETH: [Tooth; 18] = [
     Tooth::new("idem_key", &[I2, I7]),
     Tooth::new("token_rise", &[I3]),
     Tooth::new("lock_delay", &[I13]),
-    Tooth::new("grace", &[I13]).under(OUTAGES),
+    Tooth::new("grace", &[I13]).under(OUTAGES).with(HOLDERS),
     Tooth::new("write_cover", &[I4]),
     Tooth::new("queue_order", &[I11]),
     // A long wait is then longer than anything else that takes time.
