@@ -189,16 +189,14 @@ fn scope(block: &str) -> Value {
     })
 }
 
-/// A managed resource of the root module without a key that depends on nothing.
+/// A managed resource without a key, in no module with one, that depends on nothing.
 fn a_block(document: &[u8]) -> Result<String> {
     let tfstate::Document::State(state) = tfstate::parse(document)? else {
         anyhow::bail!("the generator made no state");
     };
     let mut addresses = state.instances.iter().filter_map(|instance| {
         let address = state.address(instance).to_string();
-        let is_plain = !address.starts_with("module.")
-            && !address.starts_with("data.")
-            && !address.contains('[');
+        let is_plain = !address.contains('[') && !address.contains("data.");
         let depends = instance
             .body
             .windows(14)
