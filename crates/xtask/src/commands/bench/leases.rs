@@ -113,7 +113,8 @@ async fn renewals(stack: &Stack) -> Result<Statements> {
 async fn locks(stack: &Stack) -> Result<Statements> {
     statements(
         stack,
-        "query ilike '%for update%' and (query ilike '%lock_heads%' or query ilike '%reservations%')",
+        // Renewals skip what is locked and keep nobody waiting.
+        "query ilike '%for update%' and query not ilike '%skip locked%' and (query ilike '%lock_heads%' or query ilike '%reservations%')",
     )
     .await
 }
