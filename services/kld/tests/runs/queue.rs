@@ -12,7 +12,7 @@ use crate::lane::stage::{Client, Reply, Stage};
 
 /// Longer than anything here takes, so that a wait which ends early was woken.
 const LONG: u32 = 20;
-/// How many work beside one that wants everything.
+/// How many work beside one that wants everything, where nothing else is said.
 const WRITERS: usize = 12;
 
 fn waiting(key: &str, scope: Value, seconds: u32) -> Value {
@@ -316,7 +316,7 @@ async fn a_waiter_that_is_turned_away_locks_no_row() {
 }
 
 /// Many short runs, each on a part of its own, and one that wants all parts: from the moment it waits nobody who came later
-/// is granted before it. `KL_TEST_WRITERS` says how many.
+/// is granted before it. `KL_TEST_WRITERS` says how many: with 200 it took a minute on a busy machine of two cores.
 #[tokio::test(flavor = "multi_thread")]
 async fn narrow_runs_in_a_loop_do_not_overtake_one_that_waits_for_everything() {
     let setup = Setup {
