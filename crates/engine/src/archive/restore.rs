@@ -21,9 +21,11 @@ use crate::compare::compare;
 use crate::write::prepare::{new_instance, opaque_reason};
 use crate::write::{is_indexable, unindexable};
 
-/// For so long, and for so many bytes of rows, versions are added to a transaction.
+/// For so long, and for so many bytes of rows, versions are added to a transaction. One of a larger document is not left
+/// open: reading the next one may take longer than a transaction may be idle.
 const BATCH_TIME: Duration = Duration::from_millis(500);
 const BATCH_BYTES: usize = 8 << 20;
+const BATCH_DOCUMENT_BYTES: u64 = 64 << 20;
 
 /// Restores versions in the order of the archive. What it restored counts once it has [finished](Restorer::finish).
 pub(super) struct Restorer<'a> {
@@ -265,7 +267,10 @@ impl<'a> Restorer<'a> {
             if let Some(document) = document {
                 store::insert_document(&mut tx, state, seq, document).await?;
             }
-            let batch = if bytes >= BATCH_BYTES || began.elapsed() >= BATCH_TIME {
+            let is_full = bytes >= BATCH_BYTES
+                || began.elapsed() >= BATCH_TIME
+                || meta.bytes > BATCH_DOCUMENT_BYTES;
+            let batch = if is_full {
                 tx.commit().await?;
                 None
             } else {

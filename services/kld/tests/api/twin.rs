@@ -10,6 +10,7 @@
 
 use std::io::Write;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use kld::table::{Route, Scope};
 use protocol::Role;
@@ -124,6 +125,26 @@ impl Write for Logged {
     fn flush(&mut self) -> std::io::Result<()> {
         Ok(())
     }
+}
+
+/// The body of an answer; of a stream of events, which has no end, what it says at first.
+async fn said(mut response: reqwest::Response) -> String {
+    let kind = response.headers().get("content-type");
+    if kind.is_none_or(|kind| kind != "text/event-stream") {
+        return response.text().await.unwrap();
+    }
+    let mut text = String::new();
+    let read = async {
+        while let Ok(Some(piece)) = response.chunk().await {
+            text.push_str(&String::from_utf8_lossy(&piece));
+            if text.contains("data: ") && text.ends_with("\n\n") {
+                return;
+            }
+        }
+    };
+    let in_time = tokio::time::timeout(Duration::from_secs(10), read).await;
+    assert!(in_time.is_ok(), "a stream says nothing: {text}");
+    text
 }
 
 /// Every row of every table that the service's role sees as this workspace, as text.
@@ -282,7 +303,7 @@ async fn nothing_of_one_workspace_shows_in_another() {
         );
         assert!(status < 500, "{} {path}: {status}", route.method);
         written += u32::from(route.name == "write_state" && status == 200);
-        let answer = headers + &response.text().await.unwrap();
+        let answer = headers + &said(response).await;
         let foreign = &twins[other];
         // What the caller itself put into the address does not count.
         assert!(
