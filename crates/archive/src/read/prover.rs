@@ -6,7 +6,7 @@
 //! it hears of anything that is wrong with a later one.
 
 use std::collections::VecDeque;
-use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread::{self, JoinHandle};
 
 use sha2::{Digest as _, Sha256};
@@ -136,10 +136,7 @@ fn send_all(
     })
 }
 
-fn hash_all(
-    taken: &Receiver<Vec<u8>>,
-    emptied: &std::sync::mpsc::Sender<Vec<u8>>,
-) -> (Digest, u64) {
+fn hash_all(taken: &Receiver<Vec<u8>>, emptied: &Sender<Vec<u8>>) -> (Digest, u64) {
     let (mut hash, mut size) = (Sha256::new(), 0_u64);
     for piece in taken {
         hash.update(&piece);

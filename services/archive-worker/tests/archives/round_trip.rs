@@ -1,6 +1,6 @@
 //! What goes out comes back: bytes, numbers, sources, authors, times, tags, head.
 
-use archive::{Policy, Verified, verify};
+use archive::{Frame, Policy, Verified, verify};
 use protocol::archives::{ImportedState, TagList};
 use serde_json::json;
 
@@ -218,4 +218,29 @@ async fn five_hundred_versions_survive_the_journey() {
             to.document("long", version).await
         );
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_version_with_a_large_new_output_is_written_whole() {
+    let world = World::start(Backend::Folder).await;
+    for (serial, letter) in (1..=4).zip(["a", "b", "c", "c"]) {
+        let output = |name: &str, text: String| {
+            format!(
+                "    \"{name}\": {{\n      \"value\": \"{text}\",\n      \"type\": \"string\"\n    }},\n"
+            )
+        };
+        // The steady one keeps a delta smaller than the document, so that it would not be too large for that reason.
+        let steady = output("a_steady", "x".repeat(1 << 20));
+        let long = output("b_long", letter.repeat(17 << 20));
+        let begin = "\"outputs\": {\n";
+        let text = String::from_utf8(document(serial, 4, 1)).unwrap();
+        let changed = text.replacen(begin, &format!("{begin}{steady}{long}"), 1);
+        assert_ne!(changed, text);
+        world.write("prod", changed.into_bytes()).await;
+    }
+    let verified = checked(&world.export("prod").await);
+    assert!(verified.versions.iter().all(|entry| !entry.meta.verbatim));
+    let frames: Vec<Frame> = verified.versions.iter().map(|entry| entry.frame).collect();
+    // The first and the head always are; the second and third bring more than a delta may.
+    assert_eq!(frames, [Frame::Key; 4]);
 }

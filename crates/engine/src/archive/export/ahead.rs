@@ -11,10 +11,10 @@ use crate::archive::outcome::Failure;
 use crate::read::Rendering;
 use crate::{Engine, EngineError};
 
-/// Bytes of new rows that are read at once.
+/// Bytes of new rows and outputs that are read at once.
 const BATCH_BYTES: i64 = 4 << 20;
 
-/// A version whose new rows have more bytes than this is written whole: both sides hold a delta in memory.
+/// A version whose new rows and outputs have more bytes than this is written whole: both sides hold a delta in memory.
 const LARGEST_DELTA_BYTES: i64 = 16 << 20;
 
 /// Pages of a document that wait to be written.
@@ -142,15 +142,11 @@ impl Source {
         let mut tx = self.engine.db.begin_read(&self.workspace).await?;
         let sizes = store::born_bytes(&mut tx, self.state, before, last).await?;
         tx.commit().await?;
-        for batch in batches(before, seqs, &sizes) {
-            let span = VersionSpan {
-                before: batch.before,
-                seqs: batch.seqs,
-            };
+        for span in batches(before, seqs, &sizes) {
             let mut tx = self.engine.db.begin_read(&self.workspace).await?;
             let changes = store::changes_of_versions(&mut tx, self.state, span).await?;
             tx.commit().await?;
-            let batch = batch.seqs.iter().copied().zip(changes).collect();
+            let batch = span.seqs.iter().copied().zip(changes).collect();
             if sender.send(Ok(batch)).await.is_err() {
                 return Ok(());
             }
@@ -198,16 +194,9 @@ fn spans(before: Option<i64>, planned: &[Planned]) -> Vec<(i64, Vec<i64>)> {
     spans
 }
 
-/// Some versions of a span that are read at once.
-#[derive(Debug, PartialEq, Eq)]
-struct Part<'a> {
-    before: i64,
-    seqs: &'a [i64],
-}
-
-/// Cuts a span so that each part has about as many bytes of new rows as are read at once. Versions that bring too many for
+/// Cuts a span so that each part has about as many new bytes as are read at once. Versions that bring too many for
 /// a delta are left out.
-fn batches<'a>(before: i64, seqs: &'a [i64], sizes: &[(i64, i64)]) -> Vec<Part<'a>> {
+fn batches<'a>(before: i64, seqs: &'a [i64], sizes: &[(i64, i64)]) -> Vec<VersionSpan<'a>> {
     let mut bytes = vec![0_i64; seqs.len()];
     for (born, size) in sizes {
         if let Some(bytes) = bytes.get_mut(seqs.partition_point(|seq| seq < born)) {
@@ -219,7 +208,7 @@ fn batches<'a>(before: i64, seqs: &'a [i64], sizes: &[(i64, i64)]) -> Vec<Part<'
     let (mut from, mut held) = (0, 0);
     let mut cut = |from: usize, until: usize| {
         if from < until {
-            parts.push(Part {
+            parts.push(VersionSpan {
                 before: before_of(from),
                 seqs: &seqs[from..until],
             });
@@ -273,7 +262,7 @@ mod tests {
     fn a_batch_ends_where_it_would_become_too_large() {
         let half = BATCH_BYTES / 2 + 1;
         let sizes = [(2, half), (3, half), (4, 1)];
-        let part = |before, seqs| Part { before, seqs };
+        let part = |before, seqs| VersionSpan { before, seqs };
         assert_eq!(
             batches(1, &[2, 3, 4], &sizes),
             [part(1, &[2][..]), part(2, &[3, 4])]
@@ -283,7 +272,7 @@ mod tests {
     #[test]
     fn a_version_that_is_too_large_for_a_delta_is_in_no_batch() {
         let sizes = [(3, LARGEST_DELTA_BYTES + 1)];
-        let part = |before, seqs| Part { before, seqs };
+        let part = |before, seqs| VersionSpan { before, seqs };
         assert_eq!(
             batches(1, &[2, 3, 4], &sizes),
             [part(1, &[2][..]), part(3, &[4])]

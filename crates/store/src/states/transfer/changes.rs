@@ -37,7 +37,7 @@ pub struct BornRow {
 }
 
 /// Versions of which each is compared with the one before it, the first one with `before`.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct VersionSpan<'a> {
     pub before: i64,
     /// Ascending.
@@ -75,7 +75,7 @@ impl VersionSpan<'_> {
     }
 }
 
-/// How many bytes of rows began in each version after `before` up to `last`; versions without any are left out.
+/// How many bytes of rows and outputs began in each version after `before` up to `last`; versions without any are left out.
 pub async fn born_bytes(
     tx: &mut WorkspaceTx,
     state_id: Uuid,
@@ -85,9 +85,16 @@ pub async fn born_bytes(
     let workspace = tx.workspace().clone();
     let sizes = sqlx::query!(
         r#"
-            SELECT born_seq, sum(octet_length(body) + octet_length(block))::bigint AS "bytes!"
-            FROM instances
-            WHERE workspace_id = $1 AND state_id = $2 AND born_seq > $3 AND born_seq <= $4
+            SELECT born_seq AS "born_seq!", sum(bytes)::bigint AS "bytes!"
+            FROM (
+                SELECT born_seq, octet_length(body) + octet_length(block) AS bytes
+                FROM instances
+                WHERE workspace_id = $1 AND state_id = $2 AND born_seq > $3 AND born_seq <= $4
+                UNION ALL
+                SELECT born_seq, octet_length(body)
+                FROM outputs
+                WHERE workspace_id = $1 AND state_id = $2 AND born_seq > $3 AND born_seq <= $4
+            ) AS born
             GROUP BY born_seq
         "#,
         workspace.as_str(),
