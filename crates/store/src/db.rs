@@ -21,6 +21,8 @@ use crate::{Error, LedgerChange, LedgerEvent, Result, schema};
 /// How often `BEGIN` is tried on connections that turn out to be dead. After a failover every idle connection is, and
 /// each costs one quick failure.
 const BEGIN_ATTEMPTS: u32 = 20;
+/// How many prepared statements a connection keeps.
+const STATEMENTS: usize = 400;
 /// How many changes of ledgers wait for whoever follows them.
 const LEDGER_CHANGES: usize = 4_096;
 /// How many workspaces with new audit entries wait for whoever chains them.
@@ -70,6 +72,8 @@ impl Db {
             .expose_secret()
             .parse::<PgConnectOptions>()?
             .application_name("kld")
+            // There are some two hundred statements; what is forgotten is parsed and planned again, in two more round trips.
+            .statement_cache_capacity(STATEMENTS)
             // Statements are logged by their span, never by their text.
             .disable_statement_logging();
         let pool = PgPoolOptions::new()
@@ -96,7 +100,10 @@ impl Db {
         if self.history.is_lost() {
             return Err(Error::HistoryLost);
         }
-        self.begin_with("BEGIN", workspace).await
+        // A statement here looks rows up by their keys, or adds some. Planned anew for each set of parameters, as the planner
+        // does where it cannot tell, a short one takes longer to plan than to run, and others wait for its locks meanwhile.
+        let settings = "set_config('plan_cache_mode', 'force_generic_plan', true), ";
+        self.begin_with("BEGIN", settings, workspace).await
     }
 
     /// Begins a transaction that reads the rows of one workspace, all of them as of one moment.
@@ -105,14 +112,15 @@ impl Db {
     ///
     /// [`Error::Unavailable`] when there is no connection in time.
     pub async fn begin_read(&self, workspace: &WorkspaceId) -> Result<WorkspaceTx> {
-        self.begin_with("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", workspace)
-            .await
+        let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
+        self.begin_with(begin, "", workspace).await
     }
 
-    /// `BEGIN` and the settings of the transaction, in one round trip.
+    /// `BEGIN` and the settings of the transaction, those of its kind in front, in one round trip.
     async fn begin_with(
         &self,
         begin: &'static str,
+        of_its_kind: &'static str,
         workspace: &WorkspaceId,
     ) -> Result<WorkspaceTx> {
         // The id is a validated newtype of `ws_` and twelve hex digits, so it may stand in the text. All the settings end
@@ -121,7 +129,7 @@ impl Db {
         // - no statement outlives the request that waits for it (60 s);
         // - a transaction whose replica stopped half-way does not hold its locks for long.
         let statement: SqlStr = AssertSqlSafe(format!(
-            "{begin}; SELECT set_config('kl.workspace', '{workspace}', true), \
+            "{begin}; SELECT {of_its_kind}set_config('kl.workspace', '{workspace}', true), \
              set_config('lock_timeout', '3s', true), \
              set_config('statement_timeout', '55s', true), \
              set_config('idle_in_transaction_session_timeout', '60s', true)"

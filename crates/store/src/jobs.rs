@@ -266,13 +266,13 @@ pub async fn list_jobs(
                    progress, result, error_code, error_detail, created_at, started_at, finished_at,
                    expires_at
             FROM jobs
-            WHERE workspace_id = $1 AND environment_id = $2 AND ($3::uuid IS NULL OR id < $3)
+            WHERE workspace_id = $1 AND environment_id = $2 AND id < $3
             ORDER BY id DESC
             LIMIT $4
         "#,
         workspace.as_str(),
         environment.as_str(),
-        before,
+        before.unwrap_or(Uuid::max()),
         limit,
     )
     .fetch_all(&mut **tx)

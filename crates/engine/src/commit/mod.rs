@@ -79,8 +79,8 @@ pub(crate) struct First<'a> {
 pub(crate) struct Committed {
     pub(crate) seq: i64,
     pub(crate) serial: u64,
-    /// False: all that was to be written stood there already.
-    pub(crate) is_new: bool,
+    /// The id of a version that was made by this; `None`: all that was to be written stood there already.
+    pub(crate) made: Option<Uuid>,
 }
 
 /// Judges the delta and writes it as the next version, and keeps the reservation alive.
@@ -126,12 +126,11 @@ pub(crate) async fn commit(
     let committed = if rows.is_empty() && !is_known {
         let seq = state.head_seq;
         let serial = head.as_ref().and_then(serial_of).unwrap_or_default();
-        let is_new = false;
         store::record_activity(tx, id, seq).await?;
         Committed {
             seq,
             serial,
-            is_new,
+            made: None,
         }
     } else {
         let next = Next::after(head.as_ref(), state.next_seq(), wanted.first)?;
@@ -147,7 +146,7 @@ pub(crate) async fn commit(
         Committed {
             seq: next.seq,
             serial: next.serial,
-            is_new: true,
+            made: Some(next.id),
         }
     };
     let receipt = Receipt {
@@ -169,7 +168,7 @@ fn repeated(receipt: &Receipt, wanted: &Commit<'_>) -> Result<Committed, EngineE
     Ok(Committed {
         seq: receipt.seq,
         serial: receipt.serial.parse().unwrap_or_default(),
-        is_new: false,
+        made: None,
     })
 }
 
@@ -193,6 +192,7 @@ fn serial_of(version: &Version) -> Option<u64> {
 
 /// What the next version says of itself.
 struct Next {
+    id: Uuid,
     seq: i64,
     serial: u64,
     header: Header,
@@ -204,6 +204,7 @@ impl Next {
     fn after(head: Option<&Version>, seq: i64, first: First<'_>) -> Result<Self, EngineError> {
         let Some(head) = head else {
             return Ok(Self {
+                id: Uuid::now_v7(),
                 seq,
                 serial: 1,
                 header: Header::new(first.terraform_version, 1, first.lineage),
@@ -222,6 +223,7 @@ impl Next {
         // At the end of the range it stays: Terraform itself wraps there, and a repeated serial is legal.
         let serial = serial_of(head).unwrap_or_default().saturating_add(1);
         Ok(Self {
+            id: Uuid::now_v7(),
             seq,
             serial,
             header: header.with_serial(serial),
@@ -248,7 +250,7 @@ async fn write(
         &NewVersion {
             state_id: id,
             seq,
-            id: Uuid::now_v7(),
+            id: next.id,
             serial: Some(next.serial),
             lineage: Some(&next.lineage),
             terraform_version: Some(&next.terraform_version),

@@ -91,7 +91,7 @@ async fn write(
     let run = Uuid::now_v7();
     let claims = claims(delta);
     store::lock_ledger(tx, state.id).await?;
-    make_room(tx, caller, state, &claims).await?;
+    let room = make_room(tx, caller, state, &claims).await?;
     let locked = store::lock_state(tx, state.id).await?;
     if locked.head_seq != head.seq {
         return Err(
@@ -105,7 +105,7 @@ async fn write(
         lease_seconds: asking.lease_seconds,
         info: &asking.lock_info(run),
     };
-    let reservation = insert(tx, caller, &locked, &ask).await?;
+    let reservation = insert(tx, caller, &locked, &room, &ask).await?;
     let addresses: Vec<String> = delta
         .instances
         .iter()

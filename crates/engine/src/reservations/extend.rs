@@ -54,10 +54,7 @@ pub(crate) async fn hold(
     id: Uuid,
     token: i64,
 ) -> Result<Reservation, EngineError> {
-    if let Some(held) = store::lock_active(tx, id).await?
-        && held.token == token
-        && held.incarnation == store::incarnation(tx).await?
-    {
+    if let Some(held) = store::lock_held(tx, id, token).await? {
         return Ok(held);
     }
     let ended = store::find_reservation(tx, id).await?;

@@ -21,18 +21,21 @@ pub(crate) struct Ask<'a> {
     pub(crate) info: &'a LockInfo,
 }
 
-/// Fails while somebody is in the way who is not due. The caller holds the ledger.
+/// Room for claims, as long as the caller holds the ledger.
+pub(crate) struct Room(ClaimSet);
+
+/// Makes room; fails while somebody is in the way who is not due. The caller holds the ledger.
 pub(crate) async fn make_room(
     tx: &mut WorkspaceTx,
     caller: &Caller,
     state: &State,
     claims: &ClaimSet,
-) -> Result<(), EngineError> {
+) -> Result<Room, EngineError> {
     locking::point!(ReserveAfterHeadLock);
     let conflicts = clear_way(tx, caller, state, claims, None).await?;
     locking::point!(ReserveAfterExpiry);
     if conflicts.is_empty() || !holds(Rule::LedgerCheck) {
-        Ok(())
+        Ok(Room(claims.clone()))
     } else {
         Err(EngineError::ScopeBusy(conflicts.into()))
     }
@@ -44,6 +47,7 @@ pub(crate) async fn insert(
     tx: &mut WorkspaceTx,
     caller: &Caller,
     locked: &State,
+    room: &Room,
     ask: &Ask<'_>,
 ) -> Result<Reservation, EngineError> {
     match locked.lifecycle {
@@ -54,11 +58,13 @@ pub(crate) async fn insert(
         Lifecycle::Archived => return Err(EngineError::NotWritable("archived")),
         Lifecycle::Importing => return Err(EngineError::NotWritable("being imported")),
     }
-    // Against the claims as they are: room may have been made for others.
-    let held = conflicting(tx, locked, &ask.claims.nodes(), None).await?;
-    if !held.is_empty() && holds(Rule::LedgerCheck) {
-        let conflicts = describe(tx, held, ask.claims).await?;
-        return Err(EngineError::ScopeBusy(conflicts.into()));
+    // The state may have moved since, and the claims with it.
+    if room.0 != *ask.claims {
+        let held = conflicting(tx, locked, &ask.claims.nodes(), None).await?;
+        if !held.is_empty() && holds(Rule::LedgerCheck) {
+            let conflicts = describe(tx, held, ask.claims).await?;
+            return Err(EngineError::ScopeBusy(conflicts.into()));
+        }
     }
     locking::point!(ReserveAfterCheck);
     let reservation = store::insert_native(

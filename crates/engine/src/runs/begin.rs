@@ -336,7 +336,7 @@ impl Engine {
     ) -> Result<(Expanded, Uuid), EngineError> {
         store::lock_ledger(tx, state.id).await?;
         let claims = &expanded.contract.reservation_candidates;
-        make_room(tx, caller, state, claims).await?;
+        let room = make_room(tx, caller, state, claims).await?;
         let locked = store::lock_state(tx, state.id).await?;
         let expanded = self.on_head(tx, &locked, &request.scope, expanded).await?;
         let ask = Ask {
@@ -346,7 +346,7 @@ impl Engine {
             lease_seconds: asking.lease_seconds,
             info: &asking.lock_info(run),
         };
-        let reservation = insert(tx, caller, &locked, &ask).await?;
+        let reservation = insert(tx, caller, &locked, &room, &ask).await?;
         Ok((expanded, reservation.id))
     }
 

@@ -106,7 +106,7 @@ impl Engine {
             return Err(EngineError::KeptSettled);
         }
         store::lock_ledger(&mut tx, state.id).await?;
-        make_room(&mut tx, caller, &state, &claims).await?;
+        let room = make_room(&mut tx, caller, &state, &claims).await?;
         let locked = store::lock_state(&mut tx, state.id).await?;
         if let Some(head) = store::find_version(&mut tx, state.id, VersionRef::Head).await? {
             native(&head)?;
@@ -124,7 +124,7 @@ impl Engine {
             lease_seconds: asking.lease_seconds,
             info: &asking.lock_info(run),
         };
-        let held = insert(&mut tx, caller, &locked, &ask).await?;
+        let held = insert(&mut tx, caller, &locked, &room, &ask).await?;
         let contract = json(&contract(&claims))?;
         let new = NewRun {
             id: run,

@@ -138,7 +138,7 @@ impl Engine {
         sleeps(&record)?;
         store::lock_ledger(&mut tx, state.id).await?;
         let claims = &expanded.contract.reservation_candidates;
-        make_room(&mut tx, caller, state, claims).await?;
+        let room = make_room(&mut tx, caller, state, claims).await?;
         let locked = store::lock_state(&mut tx, state.id).await?;
         let expanded = self.on_head(&mut tx, &locked, scope, expanded).await?;
         if let Some(stale) = stale(&mut tx, &record, &locked, &expanded, seen).await? {
@@ -153,7 +153,7 @@ impl Engine {
             lease_seconds: asking.lease_seconds,
             info: &asking.lock_info(id),
         };
-        let reservation = insert(&mut tx, caller, &locked, &ask).await?;
+        let reservation = insert(&mut tx, caller, &locked, &room, &ask).await?;
         store::reopen_run(
             &mut tx,
             id,

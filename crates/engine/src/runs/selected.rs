@@ -127,13 +127,19 @@ impl Engine {
             },
         )
         .await?;
-        let version = VersionRef::Seq(committed.seq);
-        let version = store::find_version(&mut tx, state.id, version).await?;
+        let version = match committed.made {
+            Some(made) => Some(made),
+            None => {
+                let version = VersionRef::Seq(committed.seq);
+                let version = store::find_version(&mut tx, state.id, version).await?;
+                version.map(|version| version.id)
+            }
+        };
         tx.commit().await?;
         locking::point!(CommitAfterCommit);
         Ok(SelectedVersion {
             serial: committed.serial,
-            version: version.map(|version| version.id),
+            version,
         })
     }
 
@@ -296,6 +302,9 @@ async fn claim_outputs(
     (id, token): (Uuid, i64),
     delta: &Delta<'_>,
 ) -> Result<(), EngineError> {
+    if delta.outputs.is_empty() {
+        return Ok(());
+    }
     let claims = store::find_claims(tx, &[id]).await?;
     let claims = claims.get(&id).cloned().unwrap_or_default();
     let paths = delta.outputs.iter().map(|place| Path::output(&place.name));

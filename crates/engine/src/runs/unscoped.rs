@@ -298,7 +298,7 @@ async fn reserve(
 ) -> Result<Reservation, EngineError> {
     let asking = Asking::new("reserve", &record.command, &record.who, None)?;
     store::lock_ledger(tx, state.id).await?;
-    make_room(tx, caller, state, claims).await?;
+    let room = make_room(tx, caller, state, claims).await?;
     let locked = store::lock_state(tx, state.id).await?;
     // A run may reserve more than once, and each grant has a key of its own.
     let key = format!(
@@ -313,7 +313,7 @@ async fn reserve(
         lease_seconds,
         info: &asking.lock_info(record.id),
     };
-    let reservation = insert(tx, caller, &locked, &ask).await?;
+    let reservation = insert(tx, caller, &locked, &room, &ask).await?;
     let base = locked.head_seq;
     store::set_run_reservation(tx, record.id, Some(reservation.id), base).await?;
     Ok(reservation)

@@ -248,9 +248,9 @@ impl Engine {
             Committed {
                 seq,
                 serial,
-                is_new: true,
+                made: Some(_),
             } => Uploaded::Version { seq, serial },
-            Committed { is_new: false, .. } => Uploaded::Unchanged,
+            Committed { made: None, .. } => Uploaded::Unchanged,
         })
     }
 }

@@ -1,10 +1,11 @@
 //! The instances of a graph: one slot each in parallel arrays, chained by node.
 
 use std::hash::BuildHasher as _;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 
+use super::chunks::{Arena, Chunks, Span};
 use super::texts::Texts;
 use super::{GraphError, NodeId, Object, RowRef, Seq};
 
@@ -17,29 +18,29 @@ const SHELL: u32 = u32::MAX - 1;
 /// The slot is free.
 const FREE: u32 = u32::MAX - 2;
 
-/// So many look-ups one after the other cost less than a table of all instances.
-const FEW: usize = 8;
+/// For so many changes a table of all instances is neither made nor copied: going through the instances of their nodes
+/// costs less.
+const FEW: usize = 32;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Instances {
     /// The addresses, one after the other. Those of closed rows stay until the graph is packed again.
-    text: String,
-    slots: Vec<Slot>,
+    text: Arena<String>,
+    slots: Chunks<Slot>,
     free: Vec<u32>,
     /// The first slot of each node.
-    first: Vec<u32>,
+    first: Chunks<u32>,
     deposed_keys: Texts,
-    /// Where each row is. A graph that was read from bytes has none until many rows are looked up in it: making it takes
-    /// as long as reading all the rest, and most scopes ask by node.
-    table: OnceLock<HashTable<u32>>,
+    /// Where each row is. A graph that was read from bytes or changed in a few rows has none until many rows are looked up
+    /// in it: making it takes as long as reading all the rest, and most scopes ask by node.
+    table: OnceLock<Arc<HashTable<u32>>>,
     hasher: DefaultHashBuilder,
 }
 
-/// One instance. Plain numbers, so that a whole graph is copied by a few block copies.
+/// One instance.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Slot {
-    start: u32,
-    len: u32,
+    address: Span,
     object: u32,
     pub(super) node: NodeId,
     pub(super) list: u32,
@@ -52,7 +53,7 @@ impl Instances {
     /// No instances, and a table for those to come.
     pub(super) fn empty() -> Self {
         Self {
-            table: OnceLock::from(HashTable::new()),
+            table: OnceLock::from(Arc::default()),
             ..Self::default()
         }
     }
@@ -67,10 +68,11 @@ impl Instances {
     }
 
     pub(super) fn size_bytes(&self) -> usize {
-        let table = self.table.get().map_or(0, HashTable::capacity);
-        let words = self.free.capacity() + self.first.capacity() + table;
-        self.text.capacity()
-            + self.slots.capacity() * size_of::<Slot>()
+        let table = self.table.get().map_or(0, |table| table.capacity());
+        let words = self.free.capacity() + table;
+        self.text.size_bytes(1)
+            + self.slots.size_bytes()
+            + self.first.size_bytes()
             + words * size_of::<u32>()
             + self.deposed_keys.size_bytes()
     }
@@ -86,11 +88,17 @@ impl Instances {
 
     /// The instances of one node, in no order.
     pub(super) fn of(&self, node: NodeId) -> impl Iterator<Item = &Slot> {
+        self.chain(node).map(|(_, slot)| slot)
+    }
+
+    /// The same with the numbers of their slots.
+    fn chain(&self, node: NodeId) -> impl Iterator<Item = (u32, &Slot)> {
         let mut at = self.first.get(node.index()).copied().unwrap_or(NONE);
         std::iter::from_fn(move || {
-            let slot = self.slots.get(at as usize)?;
+            let id = at;
+            let slot = self.slots.get(id as usize)?;
             at = slot.next;
-            Some(slot)
+            Some((id, slot))
         })
     }
 
@@ -101,7 +109,7 @@ impl Instances {
         list: u32,
         born: Seq,
     ) -> Result<(), GraphError> {
-        if self.find(row).is_some() {
+        if self.find(row, Some(node)).is_some() {
             return Err(GraphError::Twice {
                 row: row.to_string(),
             });
@@ -116,6 +124,7 @@ impl Instances {
             ..
         } = self;
         if let Some(table) = table.get_mut() {
+            let table = Arc::make_mut(table);
             let hash =
                 |id: &u32| hasher.hash_one(self::row(text, deposed_keys, &slots[*id as usize]));
             table.insert_unique(hash(&id), id, hash);
@@ -136,16 +145,14 @@ impl Instances {
             Object::Shell => SHELL,
             Object::Deposed(key) => self.deposed_keys.intern(key)?,
         };
-        let start = u32::try_from(self.text.len()).map_err(|_| GraphError::TooLarge)?;
-        let len = u32::try_from(row.address.len()).map_err(|_| GraphError::TooLarge)?;
-        self.text.push_str(row.address);
-        if self.first.len() <= node.index() {
-            self.first.resize(node.index() + 1, NONE);
+        let address = self.text.append(row.address);
+        let address = address.ok_or(GraphError::TooLarge)?;
+        while self.first.len() <= node.index() {
+            self.first.push(NONE);
         }
         let next = self.first[node.index()];
         let slot = Slot {
-            start,
-            len,
+            address,
             object,
             node,
             list,
@@ -155,7 +162,7 @@ impl Instances {
         };
         let id = match self.free.pop() {
             Some(id) => {
-                self.slots[id as usize] = slot;
+                self.slots.set(id as usize, slot);
                 id
             }
             None if self.slots.len() < NONE as usize => {
@@ -167,40 +174,47 @@ impl Instances {
         if let Some(after) = self.slots.get_mut(next as usize) {
             after.previous = id;
         }
-        self.first[node.index()] = id;
+        self.first.set(node.index(), id);
         Ok(id)
     }
 
-    /// Takes an instance out; returns its slot as it was, or `None` if there is no such instance.
-    pub(super) fn remove(&mut self, row: RowRef<'_>) -> Option<Slot> {
-        let id = self.find(row)?;
+    /// Takes an instance out; returns its slot as it was, or `None` if there is no such instance. `node` is the one it
+    /// should be of.
+    pub(super) fn remove(&mut self, row: RowRef<'_>, node: Option<NodeId>) -> Option<Slot> {
+        let id = self.find(row, node).or_else(|| self.find(row, None))?;
         if let Some(table) = self.table.get_mut() {
             let hash = self.hasher.hash_one(row);
+            let table = Arc::make_mut(table);
             let entry = table.find_entry(hash, |other| *other == id).ok()?;
             entry.remove();
         }
         let slot = self.slots[id as usize];
         match self.slots.get_mut(slot.previous as usize) {
             Some(before) => before.next = slot.next,
-            None => self.first[slot.node.index()] = slot.next,
+            None => self.first.set(slot.node.index(), slot.next),
         }
         if let Some(after) = self.slots.get_mut(slot.next as usize) {
             after.previous = slot.previous;
         }
-        self.slots[id as usize].object = FREE;
+        let freed = Slot {
+            object: FREE,
+            ..slot
+        };
+        self.slots.set(id as usize, freed);
         self.free.push(id);
         Some(slot)
     }
 
-    pub(super) fn contains(&self, row: RowRef<'_>) -> bool {
-        self.table();
-        self.find(row).is_some()
+    pub(super) fn contains(&self, row: RowRef<'_>, node: NodeId) -> bool {
+        self.find(row, Some(node)).is_some()
     }
 
-    /// Makes ready for so many look-ups.
-    pub(super) fn expect(&self, lookups: usize) {
-        if lookups > FEW {
+    /// Makes ready for so many changes.
+    pub(super) fn expect(&mut self, changes: usize) {
+        if changes > FEW {
             self.table();
+        } else {
+            self.table.take();
         }
     }
 
@@ -208,35 +222,41 @@ impl Instances {
         self.table.get_or_init(|| {
             let hash = |id: &u32| self.hasher.hash_one(self.row(&self.slots[*id as usize]));
             let mut table = HashTable::with_capacity(self.len());
-            let taken = (0_u32..).zip(&self.slots);
+            let taken = (0_u32..).zip(self.slots.iter());
             for (id, _) in taken.filter(|(_, slot)| slot.object != FREE) {
                 table.insert_unique(hash(&id), id, hash);
             }
-            table
+            Arc::new(table)
         })
     }
 
-    fn find(&self, wanted: RowRef<'_>) -> Option<u32> {
+    /// The slot of a row: by the table, or else among the instances of its node, or of all nodes where that is not known.
+    fn find(&self, wanted: RowRef<'_>, node: Option<NodeId>) -> Option<u32> {
         if let Some(table) = self.table.get() {
             let is_it = |id: &u32| self.row(&self.slots[*id as usize]) == wanted;
             return table.find(self.hasher.hash_one(wanted), is_it).copied();
         }
         let is_it = |slot: &Slot| {
-            slot.len as usize == wanted.address.len()
+            slot.address.len() == wanted.address.len()
                 && slot.object != FREE
                 && self.row(slot) == wanted
         };
-        let place = self.slots.iter().position(is_it)?;
-        Some(place as u32)
+        match node {
+            Some(node) => self.chain(node).find(|(_, slot)| is_it(slot)),
+            None => (0_u32..)
+                .zip(self.slots.iter())
+                .find(|(_, slot)| is_it(slot)),
+        }
+        .map(|(id, _)| id)
     }
 }
 
-fn row<'t>(text: &'t str, deposed_keys: &'t Texts, slot: &Slot) -> RowRef<'t> {
+fn row<'t>(text: &'t Arena<String>, deposed_keys: &'t Texts, slot: &Slot) -> RowRef<'t> {
     let object = match slot.object {
         CURRENT => Object::Current,
         SHELL => Object::Shell,
         key => Object::Deposed(deposed_keys.get(key)),
     };
-    let address = &text[slot.start as usize..][..slot.len as usize];
+    let address = text.get(slot.address);
     RowRef { address, object }
 }

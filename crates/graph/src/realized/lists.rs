@@ -4,20 +4,22 @@
 //! mostly share one. Kept singly, lists would be nearly all of a graph's memory.
 
 use std::hash::BuildHasher as _;
+use std::sync::Arc;
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 
+use super::chunks::{Arena, Chunks, Span};
 use super::{GraphError, NodeId};
 
 /// Lists of nodes with numbers, counted by their users.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Lists {
-    members: Vec<NodeId>,
-    /// Start and length of each list.
-    spans: Vec<(u32, u32)>,
-    users: Vec<u32>,
+    members: Arena<Vec<NodeId>>,
+    /// Where each list is.
+    spans: Chunks<Span>,
+    users: Chunks<u32>,
     free: Vec<u32>,
-    table: HashTable<u32>,
+    table: Arc<HashTable<u32>>,
     hasher: DefaultHashBuilder,
 }
 
@@ -28,12 +30,11 @@ impl Lists {
     }
 
     pub(super) fn size_bytes(&self) -> usize {
-        let words = self.members.capacity()
-            + 2 * self.spans.capacity()
-            + self.users.capacity()
-            + self.free.capacity()
-            + self.table.capacity();
-        words * size_of::<u32>()
+        let words = self.free.capacity() + self.table.capacity();
+        self.members.size_bytes(size_of::<NodeId>())
+            + self.spans.size_bytes()
+            + self.users.size_bytes()
+            + words * size_of::<u32>()
     }
 
     pub(super) fn get(&self, list: u32) -> &[NodeId] {
@@ -54,33 +55,31 @@ impl Lists {
         } = self;
         let hash = hasher.hash_one(list.as_slice());
         if let Some(known) = table.find(hash, |id| members(all, spans, *id) == list.as_slice()) {
-            users[*known as usize] += 1;
-            return Ok(*known);
+            let known = *known;
+            users.set(known as usize, users[known as usize] + 1);
+            return Ok(known);
         }
-        let start = u32::try_from(all.len()).map_err(|_| GraphError::TooLarge)?;
-        let len = u32::try_from(list.len()).map_err(|_| GraphError::TooLarge)?;
-        all.extend_from_slice(list);
+        let span = all.append(list).ok_or(GraphError::TooLarge)?;
         let id = if let Some(id) = free.pop() {
-            spans[id as usize] = (start, len);
-            users[id as usize] = 1;
+            spans.set(id as usize, span);
+            users.set(id as usize, 1);
             id
         } else {
             let id = u32::try_from(spans.len()).map_err(|_| GraphError::TooLarge)?;
-            spans.push((start, len));
+            spans.push(span);
             users.push(1);
             id
         };
+        let table = Arc::make_mut(table);
         table.insert_unique(hash, id, |id| hasher.hash_one(members(all, spans, *id)));
         Ok(id)
     }
 
     /// Numbers a list that is sorted and that no other is equal to, with one user. Nobody finds it before [`Self::index`].
     pub(super) fn append(&mut self, list: &[NodeId]) -> Result<u32, GraphError> {
-        let start = u32::try_from(self.members.len()).map_err(|_| GraphError::TooLarge)?;
-        let len = u32::try_from(list.len()).map_err(|_| GraphError::TooLarge)?;
+        let span = self.members.append(list).ok_or(GraphError::TooLarge)?;
         let id = u32::try_from(self.spans.len()).map_err(|_| GraphError::TooLarge)?;
-        self.members.extend_from_slice(list);
-        self.spans.push((start, len));
+        self.spans.push(span);
         self.users.push(1);
         Ok(id)
     }
@@ -96,6 +95,7 @@ impl Lists {
         } = self;
         let list = |id: &u32| members(all, spans, *id);
         let hash = |id: &u32| hasher.hash_one(list(id));
+        let table = Arc::make_mut(table);
         table.reserve(spans.len(), hash);
         for id in (0..spans.len()).map(|id| id as u32) {
             let hashed = hash(&id);
@@ -112,25 +112,26 @@ impl Lists {
 
     /// Counts one more user of a list.
     pub(super) fn share_again(&mut self, list: u32) {
-        self.users[list as usize] += 1;
+        let users = self.users[list as usize];
+        self.users.set(list as usize, users + 1);
     }
 
     /// Takes one user from a list. The members of an unused list stay behind until the graph is
     /// packed again.
     pub(super) fn release(&mut self, list: u32) {
-        self.users[list as usize] -= 1;
-        if self.users[list as usize] == 0 {
+        let users = self.users[list as usize] - 1;
+        self.users.set(list as usize, users);
+        if users == 0 {
             let hash = self.hasher.hash_one(self.get(list));
-            if let Ok(entry) = self.table.find_entry(hash, |id| *id == list) {
+            if let Ok(entry) = Arc::make_mut(&mut self.table).find_entry(hash, |id| *id == list) {
                 entry.remove();
             }
-            self.spans[list as usize] = (0, 0);
+            self.spans.set(list as usize, Span::default());
             self.free.push(list);
         }
     }
 }
 
-fn members<'l>(all: &'l [NodeId], spans: &[(u32, u32)], list: u32) -> &'l [NodeId] {
-    let (start, len) = spans[list as usize];
-    &all[start as usize..][..len as usize]
+fn members<'l>(all: &'l Arena<Vec<NodeId>>, spans: &Chunks<Span>, list: u32) -> &'l [NodeId] {
+    all.get(spans[list as usize])
 }

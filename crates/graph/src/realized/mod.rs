@@ -7,6 +7,7 @@
 //! Not for: attribute values, and edges that only the configuration knows; a scope unites the two.
 
 mod builder;
+mod chunks;
 mod instances;
 mod lists;
 mod neighbours;
@@ -15,6 +16,7 @@ mod rows;
 mod texts;
 
 use crate::address::{self, BlockMode, ConfigAddress};
+use chunks::Chunks;
 use instances::{Instances, Slot};
 use lists::Lists;
 use texts::Texts;
@@ -65,7 +67,7 @@ pub struct RealizedGraph {
     /// Config-level addresses; a number in here is a [`NodeId`].
     names: Texts,
     /// For each node what its address says.
-    blocks: Vec<Block>,
+    blocks: Chunks<Block>,
     /// Config-level module paths.
     modules: Texts,
     instances: Instances,
@@ -89,7 +91,7 @@ impl RealizedGraph {
         Self {
             seq,
             names: Texts::default(),
-            blocks: Vec::new(),
+            blocks: Chunks::default(),
             modules: Texts::default(),
             instances: Instances::empty(),
             lists: Lists::default(),
@@ -126,7 +128,8 @@ impl RealizedGraph {
         self.seq = patch.to;
         self.instances.expect(patch.closed.len() + patch.born.len());
         for row in patch.closed {
-            let Some(slot) = self.instances.remove(*row) else {
+            let node = self.node_of(row.address);
+            let Some(slot) = self.instances.remove(*row, node) else {
                 return Err(GraphError::NotThere {
                     row: row.to_string(),
                 });
@@ -160,7 +163,7 @@ impl RealizedGraph {
     pub fn size_bytes(&self) -> usize {
         self.names.size_bytes()
             + self.modules.size_bytes()
-            + self.blocks.capacity() * size_of::<Block>()
+            + self.blocks.size_bytes()
             + self.instances.size_bytes()
             + self.lists.size_bytes()
     }
@@ -190,9 +193,15 @@ impl RealizedGraph {
         node.into_iter().flat_map(|node| self.instances_at(node))
     }
 
-    /// Whether the state has this very row.
-    pub fn contains(&self, row: RowRef<'_>) -> bool {
-        self.instances.contains(row)
+    /// Whether the state has a current object at this address.
+    pub(crate) fn has_object(&self, address: &tfstate::Address) -> bool {
+        let node = self.find_node(&address.config_address());
+        let text = address.to_string();
+        let row = RowRef {
+            address: &text,
+            object: Object::Current,
+        };
+        node.is_some_and(|node| self.instances.contains(row, node))
     }
 
     /// The blocks that instances of `block` are recorded to depend on, sorted.
@@ -302,6 +311,12 @@ impl RealizedGraph {
         self.node_named(text)
     }
 
+    /// The node that an instance of this address should be of.
+    fn node_of(&self, instance: &str) -> Option<NodeId> {
+        let address = instance.parse::<tfstate::Address>().ok()?;
+        self.find_node(&address.config_address())
+    }
+
     /// The node of a config-level address, which is made if there is none.
     fn node_named(&mut self, name: &str) -> Result<NodeId, GraphError> {
         let node = self.names.intern(name)?;
@@ -374,7 +389,7 @@ impl RealizedGraph {
         let within: Vec<bool> = known
             .map(|id| address::is_within(self.modules.get(id), module))
             .collect();
-        let nodes = (0_u32..).zip(&self.blocks);
+        let nodes = (0_u32..).zip(self.blocks.iter());
         nodes
             .filter(move |(_, block)| block.mode.is_some() && within[block.module as usize])
             .map(|(node, _)| NodeId(node))

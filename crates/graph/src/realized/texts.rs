@@ -1,37 +1,41 @@
 //! Interned texts: each text once in one buffer, known by a small number.
 
 use std::hash::BuildHasher as _;
+use std::sync::Arc;
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 
 use super::GraphError;
+use super::chunks::{Arena, Chunks, Span};
 
 /// Texts with numbers from 0 up, in the order of their first appearance. Texts are never removed.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Texts {
-    bytes: String,
-    /// Where each text ends; it begins where the one before ends.
-    ends: Vec<u32>,
-    table: HashTable<u32>,
+    bytes: Arena<String>,
+    /// Where each text is.
+    spans: Chunks<Span>,
+    table: Arc<HashTable<u32>>,
     hasher: DefaultHashBuilder,
 }
 
 impl Texts {
     pub(crate) fn len(&self) -> usize {
-        self.ends.len()
+        self.spans.len()
     }
 
     pub(super) fn size_bytes(&self) -> usize {
-        self.bytes.capacity() + (self.ends.capacity() + self.table.capacity()) * size_of::<u32>()
+        self.bytes.size_bytes(1)
+            + self.spans.size_bytes()
+            + self.table.capacity() * size_of::<u32>()
     }
 
     pub(crate) fn get(&self, id: u32) -> &str {
-        text(&self.bytes, &self.ends, id)
+        self.bytes.get(self.spans[id as usize])
     }
 
     pub(crate) fn find(&self, wanted: &str) -> Option<u32> {
         let hash = self.hasher.hash_one(wanted);
-        let is_it = |id: &u32| text(&self.bytes, &self.ends, *id) == wanted;
+        let is_it = |id: &u32| self.get(*id) == wanted;
         self.table.find(hash, is_it).copied()
     }
 
@@ -43,21 +47,20 @@ impl Texts {
         let id = self.append(new)?;
         let Self {
             bytes,
-            ends,
+            spans,
             table,
             hasher,
         } = self;
-        let rehash = |id: &u32| hasher.hash_one(text(bytes, ends, *id));
-        table.insert_unique(hasher.hash_one(new), id, rehash);
+        let rehash = |id: &u32| hasher.hash_one(bytes.get(spans[*id as usize]));
+        Arc::make_mut(table).insert_unique(hasher.hash_one(new), id, rehash);
         Ok(id)
     }
 
     /// Gives a number to a text that has none. Nobody finds it before [`Self::index`].
     pub(super) fn append(&mut self, new: &str) -> Result<u32, GraphError> {
-        let id = u32::try_from(self.ends.len()).map_err(|_| GraphError::TooLarge)?;
-        self.bytes.push_str(new);
-        let end = u32::try_from(self.bytes.len()).map_err(|_| GraphError::TooLarge)?;
-        self.ends.push(end);
+        let id = u32::try_from(self.spans.len()).map_err(|_| GraphError::TooLarge)?;
+        let span = self.bytes.append(new).ok_or(GraphError::TooLarge)?;
+        self.spans.push(span);
         Ok(id)
     }
 
@@ -65,20 +68,15 @@ impl Texts {
     pub(super) fn index(&mut self) {
         let Self {
             bytes,
-            ends,
+            spans,
             table,
             hasher,
         } = self;
-        let hash = |id: &u32| hasher.hash_one(text(bytes, ends, *id));
-        table.reserve(ends.len() - table.len(), hash);
-        for id in (table.len()..ends.len()).map(|id| id as u32) {
+        let hash = |id: &u32| hasher.hash_one(bytes.get(spans[*id as usize]));
+        let table = Arc::make_mut(table);
+        table.reserve(spans.len() - table.len(), hash);
+        for id in (table.len()..spans.len()).map(|id| id as u32) {
             table.insert_unique(hash(&id), id, hash);
         }
     }
-}
-
-fn text<'t>(bytes: &'t str, ends: &[u32], id: u32) -> &'t str {
-    let id = id as usize;
-    let start = if id == 0 { 0 } else { ends[id - 1] };
-    &bytes[start as usize..ends[id] as usize]
 }

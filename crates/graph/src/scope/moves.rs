@@ -7,7 +7,7 @@
 
 use tfstate::{Address, Key, ModuleStep};
 
-use crate::realized::{Object, RowRef};
+use crate::realized::Object;
 
 use super::Target;
 use super::target::TargetResource;
@@ -153,12 +153,7 @@ fn sources(union: &Union<'_>, one: &Move) -> Vec<Address> {
 /// Whether an object can move to `destination`: nothing is there, or what is there may move away.
 /// Terraform leaves an object where it is when its destination is taken.
 fn is_free(union: &Union<'_>, moves: &[Move], destination: &Address) -> bool {
-    let text = destination.to_string();
-    let row = RowRef {
-        address: &text,
-        object: Object::Current,
-    };
-    !union.graph.contains(row)
+    !union.graph.has_object(destination)
         || moves
             .iter()
             .any(|other| other.relocate(destination).is_some())

@@ -113,7 +113,9 @@ pub async fn list_kept(tx: &mut WorkspaceTx, state_id: Uuid) -> Result<Vec<KeptR
         r#"
             SELECT k.id, coalesce(k.lock_id, r.idem_key) AS "lock_id!", r.run_id, k.base_seq, k.byte_size, k.kept_at, k.kept_by, k.settled_at
             FROM kept_results k
-            JOIN reservations r ON r.workspace_id = k.workspace_id AND r.id = k.reservation_id
+            CROSS JOIN LATERAL (
+                SELECT idem_key, run_id FROM reservations WHERE workspace_id = $1 AND id = k.reservation_id OFFSET 0
+            ) AS r
             WHERE k.workspace_id = $1 AND k.state_id = $2
             ORDER BY k.id DESC
             LIMIT 100
@@ -152,7 +154,9 @@ pub async fn find_kept_body(
             SELECT k.id, k.state_id, k.reservation_id, r.run_id, k.base_seq, k.body AS packed, k.byte_size,
                    k.settled_at IS NOT NULL AS "settled!"
             FROM kept_results k
-            JOIN reservations r ON r.workspace_id = k.workspace_id AND r.id = k.reservation_id
+            CROSS JOIN LATERAL (
+                SELECT run_id FROM reservations WHERE workspace_id = $1 AND id = k.reservation_id OFFSET 0
+            ) AS r
             WHERE k.workspace_id = $1 AND k.state_id = $2 AND k.id = $3
         "#,
         tx.workspace().as_str(),

@@ -224,20 +224,41 @@ pub async fn lock_active(tx: &mut WorkspaceTx, id: Uuid) -> Result<Option<Reserv
     Ok(row)
 }
 
+/// The same for the holder of this token, as long as the database is the one that gave it out.
+pub async fn lock_held(
+    tx: &mut WorkspaceTx,
+    id: Uuid,
+    token: i64,
+) -> Result<Option<Reservation>, Error> {
+    let row = sqlx::query_as!(
+        Reservation,
+        r#"
+            SELECT id, state_id, run_id, lane, idem_key, token, incarnation, granted_gen, status, lease_seconds,
+                   expires_at,
+                   base_seq, end_reason, info, principal_id, created_at, last_active_at, began_at, false AS "due!"
+            FROM reservations
+            WHERE workspace_id = $1 AND id = $2 AND status = 'active' AND token = $3
+              AND incarnation = (SELECT incarnation FROM lock_service)
+            FOR UPDATE
+        "#,
+        tx.workspace().as_str(),
+        id,
+        token,
+    )
+    .fetch_optional(&mut **tx)
+    .await?;
+    Ok(row)
+}
+
 /// Grants a claim on the whole state. The caller holds the ledger and has found no conflict.
 pub async fn insert_whole_state(
     tx: &mut WorkspaceTx,
     new: &NewReservation<'_>,
 ) -> Result<Reservation, Error> {
-    let granted = insert_reservation(tx, new).await?;
-    sqlx::query!(
-        "INSERT INTO claims (workspace_id, reservation_id, path, mode) VALUES ($1, $2, '{}', 'write')",
-        tx.workspace().as_str(),
-        granted.id,
-    )
-    .execute(&mut **tx)
-    .await?;
-    note_grant(tx, &granted, ClaimSet::whole_state().nodes());
+    let whole = ClaimSet::whole_state();
+    // Its lane excludes everybody: nobody looks for nodes of it.
+    let granted = insert_reservation(tx, new, &whole, &Nodes::default()).await?;
+    note_grant(tx, &granted, whole.nodes());
     Ok(granted)
 }
 
@@ -253,11 +274,16 @@ pub(super) fn note_grant(tx: &mut WorkspaceTx, granted: &Reservation, nodes: Nod
     tx.note(granted.state_id, granted.incarnation, event);
 }
 
-/// Draws the next token and grants a reservation under it, as yet without claims.
+/// Draws the next token and grants a reservation under it, with its claims and the nodes by which others find it: all in one
+/// statement, since everybody who wants something of the state waits meanwhile.
 pub(super) async fn insert_reservation(
     tx: &mut WorkspaceTx,
     new: &NewReservation<'_>,
+    claims: &ClaimSet,
+    nodes: &Nodes,
 ) -> Result<Reservation, Error> {
+    let (paths, modes) = nodes::claim_columns(claims);
+    let (hashes, node_modes) = nodes::node_columns(nodes);
     let row = sqlx::query_as!(
         Reservation,
         r#"
@@ -266,17 +292,34 @@ pub(super) async fn insert_reservation(
                 SET token = token + $11, gen = gen + 1
                 WHERE workspace_id = $1 AND state_id = $3
                 RETURNING token, gen
+            ),
+            granted AS (
+                INSERT INTO reservations (
+                    workspace_id, id, state_id, lane, idem_key, token, incarnation, lease_seconds,
+                    expires_at, base_seq, granted_gen, info, principal_id, run_id
+                )
+                SELECT $1, $2, $3, $4, $5, head.token, s.incarnation, $6::bigint,
+                       clock_timestamp() + make_interval(secs => $6::bigint::double precision), $7, head.gen, $8, $9, $10
+                FROM head, lock_service s
+                RETURNING id, state_id, run_id, lane, idem_key, token, incarnation, granted_gen, status, lease_seconds,
+                          expires_at, base_seq, end_reason, info, principal_id, created_at, last_active_at, began_at
+            ),
+            claimed AS (
+                INSERT INTO claims (workspace_id, reservation_id, path, mode)
+                SELECT $1, $2, string_to_array(u.path, E'\n'), u.mode
+                FROM granted, unnest($12::text[], $13::text[]) AS u (path, mode)
+            ),
+            to_be_found AS (
+                INSERT INTO reservation_nodes (workspace_id, state_id, node_hash, mode, reservation_id)
+                SELECT $1, $3, u.hash, u.mode, $2
+                FROM granted, unnest($14::bigint[], $15::smallint[]) AS u (hash, mode)
             )
-            INSERT INTO reservations (
-                workspace_id, id, state_id, lane, idem_key, token, incarnation, lease_seconds,
-                expires_at, base_seq, granted_gen, info, principal_id, run_id
-            )
-            SELECT $1, $2, $3, $4, $5, head.token, s.incarnation, $6::bigint,
-                   clock_timestamp() + make_interval(secs => $6::bigint::double precision), $7, head.gen, $8, $9, $10
-            FROM head, lock_service s
-            RETURNING id, state_id, run_id, lane, idem_key, token, incarnation, granted_gen, status, lease_seconds,
-                      expires_at,
-                      base_seq, end_reason, info, principal_id, created_at, last_active_at, began_at, false AS "due!"
+            SELECT id AS "id!", state_id AS "state_id!", run_id, lane AS "lane!", idem_key AS "idem_key!",
+                   token AS "token!", incarnation AS "incarnation!", granted_gen AS "granted_gen!",
+                   status AS "status!", lease_seconds, expires_at, base_seq AS "base_seq!", end_reason,
+                   info AS "info!", principal_id AS "principal_id!", created_at AS "created_at!",
+                   last_active_at AS "last_active_at!", began_at, false AS "due!"
+            FROM granted
         "#,
         tx.workspace().as_str(),
         new.id,
@@ -289,6 +332,10 @@ pub(super) async fn insert_reservation(
         new.principal_id,
         new.run_id,
         if holds(Rule::TokenRise) { 1 } else { -1 },
+        &paths,
+        &modes as &[&str],
+        &hashes,
+        &node_modes,
     )
     .fetch_one(&mut **tx)
     .await?;
@@ -310,6 +357,9 @@ pub async fn end_reservation(
                 SET gen = gen + 1
                 WHERE workspace_id = $1 AND state_id = $2
                 RETURNING gen
+            ),
+            no_longer_found AS (
+                DELETE FROM reservation_nodes WHERE workspace_id = $1 AND reservation_id = $3
             )
             UPDATE reservations
             SET status = $4, end_reason = $5, ended_gen = head.gen, ended_at = clock_timestamp()
@@ -325,7 +375,6 @@ pub async fn end_reservation(
     )
     .fetch_optional(&mut **tx)
     .await?;
-    nodes::delete_nodes(tx, id).await?;
     let Some(ended) = ended else {
         return Ok(false);
     };

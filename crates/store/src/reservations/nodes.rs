@@ -14,10 +14,8 @@ pub async fn insert_native(
     new: &NewReservation<'_>,
     claims: &ClaimSet,
 ) -> Result<Reservation, Error> {
-    let granted = insert_reservation(tx, new).await?;
-    insert_claims(tx, granted.id, claims).await?;
     let nodes = claims.nodes();
-    insert_nodes(tx, granted.state_id, granted.id, &nodes).await?;
+    let granted = insert_reservation(tx, new, claims, &nodes).await?;
     note_grant(tx, &granted, nodes);
     Ok(granted)
 }
@@ -61,11 +59,24 @@ pub async fn replace_claims(
     Ok(())
 }
 
-async fn insert_claims(tx: &mut WorkspaceTx, id: Uuid, claims: &ClaimSet) -> Result<(), Error> {
-    let (paths, modes): (Vec<String>, Vec<&str>) = claims
+/// Paths and modes of claims, as the columns of an insert.
+pub(super) fn claim_columns(claims: &ClaimSet) -> (Vec<String>, Vec<&'static str>) {
+    claims
         .iter()
         .map(|(path, access)| (joined(path), access.as_str()))
-        .unzip();
+        .unzip()
+}
+
+/// Hashes and modes of nodes, as the columns of an insert.
+pub(super) fn node_columns(nodes: &Nodes) -> (Vec<i64>, Vec<i16>) {
+    nodes
+        .iter()
+        .map(|node| (node.hash.get(), i16::from(node.mode.bit())))
+        .unzip()
+}
+
+async fn insert_claims(tx: &mut WorkspaceTx, id: Uuid, claims: &ClaimSet) -> Result<(), Error> {
+    let (paths, modes) = claim_columns(claims);
     sqlx::query!(
         r#"
             INSERT INTO claims (workspace_id, reservation_id, path, mode)
@@ -94,10 +105,7 @@ async fn insert_nodes(
     id: Uuid,
     nodes: &Nodes,
 ) -> Result<(), Error> {
-    let (hashes, modes): (Vec<i64>, Vec<i16>) = nodes
-        .iter()
-        .map(|node| (node.hash.get(), i16::from(node.mode.bit())))
-        .unzip();
+    let (hashes, modes) = node_columns(nodes);
     sqlx::query!(
         r#"
             INSERT INTO reservation_nodes (workspace_id, state_id, node_hash, mode, reservation_id)
@@ -115,7 +123,7 @@ async fn insert_nodes(
     Ok(())
 }
 
-pub(super) async fn delete_nodes(tx: &mut WorkspaceTx, id: Uuid) -> Result<(), Error> {
+async fn delete_nodes(tx: &mut WorkspaceTx, id: Uuid) -> Result<(), Error> {
     sqlx::query!(
         "DELETE FROM reservation_nodes WHERE workspace_id = $1 AND reservation_id = $2",
         tx.workspace().as_str(),

@@ -62,7 +62,9 @@ pub async fn list_unsettled(
         r#"
             SELECT u.reservation_id, u.path, u.reason, u.since, r.run_id AS "run_id?", r.info
             FROM unsettled u
-            JOIN reservations r ON r.workspace_id = u.workspace_id AND r.id = u.reservation_id
+            CROSS JOIN LATERAL (
+                SELECT run_id, info FROM reservations WHERE workspace_id = $1 AND id = u.reservation_id OFFSET 0
+            ) AS r
             WHERE u.workspace_id = $1 AND u.state_id = $2 AND u.cleared_at IS NULL
             ORDER BY u.since, u.path
         "#,

@@ -95,10 +95,10 @@ pub async fn environment_of_run(
     let mut tx = db.begin_read(workspace).await?;
     let found = sqlx::query_scalar!(
         r#"
-            SELECT s.environment_id
-            FROM runs r
-            JOIN states s ON s.workspace_id = r.workspace_id AND s.id = r.state_id
-            WHERE r.workspace_id = $1 AND r.id = $2
+            SELECT environment_id
+            FROM states
+            WHERE workspace_id = $1
+              AND id = (SELECT state_id FROM runs WHERE workspace_id = $1 AND id = $2)
         "#,
         workspace.as_str(),
         id,
@@ -202,7 +202,7 @@ pub async fn lock_run(tx: &mut WorkspaceTx, id: Uuid) -> Result<bool, Error> {
 }
 
 pub async fn find_run(tx: &mut WorkspaceTx, id: Uuid) -> Result<Option<RunRecord>, Error> {
-    Ok(select(tx, Some(id), None, None, 1).await?.pop())
+    Ok(select(tx, &[id]).await?.pop())
 }
 
 /// Runs of a state before `before` (`None`: from the newest), newest first.
@@ -212,46 +212,78 @@ pub async fn list_runs(
     before: Option<Uuid>,
     limit: i64,
 ) -> Result<Vec<RunRecord>, Error> {
-    select(tx, None, Some(state_id), before, limit).await
+    let ids = list_run_ids(tx, state_id, before, limit).await?;
+    select(tx, &ids).await
 }
 
-async fn select(
+/// The same, no more than their ids.
+pub(super) async fn list_run_ids(
     tx: &mut WorkspaceTx,
-    id: Option<Uuid>,
-    state_id: Option<Uuid>,
+    state_id: Uuid,
     before: Option<Uuid>,
     limit: i64,
-) -> Result<Vec<RunRecord>, Error> {
+) -> Result<Vec<Uuid>, Error> {
+    let ids = sqlx::query_scalar!(
+        r#"
+            SELECT id
+            FROM runs
+            WHERE workspace_id = $1 AND state_id = $2 AND id < $3
+            ORDER BY id DESC
+            LIMIT $4
+        "#,
+        tx.workspace().as_str(),
+        state_id,
+        before.unwrap_or(Uuid::max()),
+        limit,
+    )
+    .fetch_all(&mut **tx)
+    .await?;
+    Ok(ids)
+}
+
+/// These runs, newest first. What belongs to each is looked up on its own: joined as sets, the planner is free to read all
+/// versions and reservations of the workspace for one run, and does so where it has no statistics yet.
+async fn select(tx: &mut WorkspaceTx, ids: &[Uuid]) -> Result<Vec<RunRecord>, Error> {
     let runs = sqlx::query_as!(
         RunRecord,
         r#"
             SELECT r.id, r.state_id, s.name AS state_name, r.kind, r.status, r.command, r.who, r.principal_id,
                    r.scope, r.contract, r.base_seq, v.serial::text AS "base_serial?", r.reservation_id,
-                   r.backend_lock, r.plan_sha256, r.refreshed, r.request_digest, r.spent_at, r.left_out, r.started_at, r.finished_at, r.error,
+                   r.backend_lock, r.plan_sha256, r.refreshed, r.request_digest, r.spent_at, r.left_out, r.started_at,
+                   r.finished_at, r.error,
                    (
                        SELECT count(*)
                        FROM kept_results k
-                       JOIN reservations h ON h.workspace_id = k.workspace_id AND h.id = k.reservation_id
-                       WHERE k.workspace_id = r.workspace_id AND k.state_id = r.state_id AND h.run_id = r.id
+                       WHERE k.workspace_id = $1 AND k.state_id = r.state_id AND (
+                           SELECT run_id FROM reservations WHERE workspace_id = $1 AND id = k.reservation_id
+                       ) = r.id
                    ) AS "kept_count!",
-                   r.started_at < clock_timestamp() - make_interval(hours => $6) AS "too_old!",
+                   r.started_at < clock_timestamp() - make_interval(hours => $3) AS "too_old!",
                    h.status AS "reservation_status?", h.end_reason AS reservation_end,
                    h.ended_at AS reservation_ended_at
-            FROM runs r
-            JOIN states s ON s.workspace_id = r.workspace_id AND s.id = r.state_id
-            LEFT JOIN state_versions v
-                   ON v.workspace_id = r.workspace_id AND v.state_id = r.state_id AND v.seq = r.base_seq
-            LEFT JOIN reservations h ON h.workspace_id = r.workspace_id AND h.id = r.reservation_id
-            WHERE r.workspace_id = $1 AND ($2::uuid IS NULL OR r.id = $2)
-              AND ($3::uuid IS NULL OR r.state_id = $3) AND ($4::uuid IS NULL OR r.id < $4)
+            FROM unnest($2::uuid[]) AS wanted (id)
+            CROSS JOIN LATERAL (
+                SELECT * FROM runs WHERE workspace_id = $1 AND id = wanted.id OFFSET 0
+            ) AS r
+            CROSS JOIN LATERAL (
+                SELECT name FROM states WHERE workspace_id = $1 AND id = r.state_id OFFSET 0
+            ) AS s
+            LEFT JOIN LATERAL (
+                SELECT serial
+                FROM state_versions
+                WHERE workspace_id = $1 AND state_id = r.state_id AND seq = r.base_seq
+                OFFSET 0
+            ) AS v ON true
+            LEFT JOIN LATERAL (
+                SELECT status, end_reason, ended_at
+                FROM reservations
+                WHERE workspace_id = $1 AND id = r.reservation_id
+                OFFSET 0
+            ) AS h ON true
             ORDER BY r.id DESC
-            LIMIT $5
         "#,
         tx.workspace().as_str(),
-        id,
-        state_id,
-        before,
-        limit,
+        ids,
         PLAN_HOURS,
     )
     .fetch_all(&mut **tx)

@@ -3,6 +3,7 @@
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
+use super::records::list_run_ids;
 use crate::{Error, WorkspaceTx};
 
 /// What a run is at the moment, from its own row and that of its newest reservation.
@@ -27,7 +28,8 @@ pub async fn list_run_standings(
     state_id: Uuid,
     limit: i64,
 ) -> Result<Vec<RunStanding>, Error> {
-    standings(tx, Some(state_id), None, limit).await
+    let ids = list_run_ids(tx, state_id, None, limit).await?;
+    standings(tx, &ids).await
 }
 
 /// The state that a run is of, and what the run is.
@@ -42,32 +44,31 @@ pub async fn find_run_standing(
     )
     .fetch_optional(&mut **tx)
     .await?;
-    let standing = standings(tx, None, Some(id), 1).await?.pop();
+    let standing = standings(tx, &[id]).await?.pop();
     Ok(state_id.zip(standing))
 }
 
-async fn standings(
-    tx: &mut WorkspaceTx,
-    state_id: Option<Uuid>,
-    id: Option<Uuid>,
-    limit: i64,
-) -> Result<Vec<RunStanding>, Error> {
+async fn standings(tx: &mut WorkspaceTx, ids: &[Uuid]) -> Result<Vec<RunStanding>, Error> {
     let runs = sqlx::query_as!(
         RunStanding,
         r#"
             SELECT r.id, r.kind, r.status, r.command, r.who, r.started_at, r.finished_at, r.error,
                    h.status AS "reservation_status?", h.end_reason AS reservation_end,
                    h.ended_at AS reservation_ended_at
-            FROM runs r
-            LEFT JOIN reservations h ON h.workspace_id = r.workspace_id AND h.id = r.reservation_id
-            WHERE r.workspace_id = $1 AND ($2::uuid IS NULL OR r.state_id = $2) AND ($3::uuid IS NULL OR r.id = $3)
+            FROM unnest($2::uuid[]) AS wanted (id)
+            CROSS JOIN LATERAL (
+                SELECT * FROM runs WHERE workspace_id = $1 AND id = wanted.id OFFSET 0
+            ) AS r
+            LEFT JOIN LATERAL (
+                SELECT status, end_reason, ended_at
+                FROM reservations
+                WHERE workspace_id = $1 AND id = r.reservation_id
+                OFFSET 0
+            ) AS h ON true
             ORDER BY r.id DESC
-            LIMIT $4
         "#,
         tx.workspace().as_str(),
-        state_id,
-        id,
-        limit,
+        ids,
     )
     .fetch_all(&mut **tx)
     .await?;

@@ -106,7 +106,12 @@ pub async fn serials_of(
         r#"
             SELECT v.seq, v.serial::text AS serial
             FROM unnest($3::bigint[]) AS wanted (seq)
-            JOIN state_versions v ON v.workspace_id = $1 AND v.state_id = $2 AND v.seq = wanted.seq
+            CROSS JOIN LATERAL (
+                SELECT seq, serial
+                FROM state_versions
+                WHERE workspace_id = $1 AND state_id = $2 AND seq = wanted.seq
+                OFFSET 0
+            ) AS v
         "#,
         workspace.as_str(),
         state_id,

@@ -308,12 +308,15 @@ pub async fn find_version(
     state_id: Uuid,
     wanted: VersionRef,
 ) -> Result<Option<Version>, Error> {
-    let (seq, back, id) = match wanted {
-        VersionRef::Head => (None, Some(0), None),
-        VersionRef::Seq(seq) => (Some(seq), None, None),
-        VersionRef::Back(back) => (None, Some(back), None),
-        VersionRef::Id(id) => (None, None, Some(id)),
+    let known = match wanted {
+        VersionRef::Head => None,
+        VersionRef::Seq(seq) => Some(seq),
+        VersionRef::Back(back) => seq_back(tx, state_id, back).await?,
+        VersionRef::Id(id) => seq_of_version(tx, state_id, id).await?,
     };
+    if known.is_none() && !matches!(wanted, VersionRef::Head) {
+        return Ok(None);
+    }
     let row = sqlx::query_as!(
         VersionRow,
         r#"
@@ -325,21 +328,53 @@ pub async fn find_version(
                        WHERE r.workspace_id = state_versions.workspace_id AND r.id = state_versions.run_id
                    ) AS "command"
             FROM state_versions
-            WHERE workspace_id = $1 AND state_id = $2
-              AND ($3::bigint IS NULL OR seq = $3) AND ($4::uuid IS NULL OR id = $4)
-            ORDER BY seq DESC
-            OFFSET coalesce($5::bigint, 0)
-            LIMIT 1
+            WHERE workspace_id = $1 AND state_id = $2 AND seq = coalesce(
+                $3::bigint,
+                (SELECT max(seq) FROM state_versions WHERE workspace_id = $1 AND state_id = $2)
+            )
         "#,
         tx.workspace().as_str(),
         state_id,
-        seq,
-        id,
-        back,
+        known,
     )
     .fetch_optional(&mut **tx)
     .await?;
     row.map(Version::try_from).transpose()
+}
+
+async fn seq_back(tx: &mut WorkspaceTx, state_id: Uuid, back: i64) -> Result<Option<i64>, Error> {
+    let seq = sqlx::query_scalar!(
+        r#"
+            SELECT seq
+            FROM state_versions
+            WHERE workspace_id = $1 AND state_id = $2
+            ORDER BY seq DESC
+            OFFSET $3
+            LIMIT 1
+        "#,
+        tx.workspace().as_str(),
+        state_id,
+        back,
+    )
+    .fetch_optional(&mut **tx)
+    .await?;
+    Ok(seq)
+}
+
+async fn seq_of_version(
+    tx: &mut WorkspaceTx,
+    state_id: Uuid,
+    id: Uuid,
+) -> Result<Option<i64>, Error> {
+    let seq = sqlx::query_scalar!(
+        "SELECT seq FROM state_versions WHERE workspace_id = $1 AND state_id = $2 AND id = $3",
+        tx.workspace().as_str(),
+        state_id,
+        id,
+    )
+    .fetch_optional(&mut **tx)
+    .await?;
+    Ok(seq)
 }
 
 /// Versions before `before` (`None`: from the head), newest first; headers are left out.
@@ -369,13 +404,13 @@ pub async fn list_versions(
                        WHERE r.workspace_id = state_versions.workspace_id AND r.id = state_versions.run_id
                    ) AS "command"
             FROM state_versions
-            WHERE workspace_id = $1 AND state_id = $2 AND ($3::bigint IS NULL OR seq < $3)
+            WHERE workspace_id = $1 AND state_id = $2 AND seq < $3
             ORDER BY seq DESC
             LIMIT $4
         "#,
         tx.workspace().as_str(),
         state_id,
-        before,
+        before.unwrap_or(i64::MAX),
         limit,
     )
     .fetch_all(&mut **tx)

@@ -178,12 +178,12 @@ pub async fn list_entries(
                 id, at, principal_id, display, token_id, action, target,
                 environment_id, request_id, before, after, result
             FROM audit_entries
-            WHERE workspace_id = $1 AND ($2::uuid IS NULL OR id < $2)
+            WHERE workspace_id = $1 AND id < $2
             ORDER BY id DESC
             LIMIT $3
         "#,
         workspace.as_str(),
-        before.map(|id| id.as_uuid()),
+        before.map_or(Uuid::max(), |id| id.as_uuid()),
         i64::from(limit),
     )
     .fetch_all(&mut **tx)
