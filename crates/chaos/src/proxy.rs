@@ -246,10 +246,13 @@ mod tests {
                 });
             }
         });
-        let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
-        let port = free.local_addr().unwrap().port();
-        drop(free);
-        network.proxy(port, target).await.unwrap()
+        for _ in 0..1_000 {
+            let port = rand::random_range(20_000..32_000);
+            if let Ok(proxy) = network.proxy(port, target).await {
+                return proxy;
+            }
+        }
+        panic!("loopback has no free port");
     }
 
     async fn call(stream: &mut TcpStream) -> std::io::Result<u8> {
@@ -281,10 +284,16 @@ mod tests {
             .unwrap();
         assert_eq!(call(&mut stream).await.unwrap(), 7);
         proxy.trouble(Trouble::Blackhole);
-        // A moment until the other thread has heard of it.
-        tokio::time::sleep(Duration::from_millis(50)).await;
-        let silent = tokio::time::timeout(Duration::from_millis(200), call(&mut stream)).await;
-        assert!(silent.is_err());
+        // Until the other thread has heard of it there is an answer.
+        let patience = Duration::from_millis(500);
+        let silence = async {
+            while let Ok(answer) = tokio::time::timeout(patience, call(&mut stream)).await {
+                assert_eq!(answer.unwrap(), 7);
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(20), silence)
+            .await
+            .unwrap();
         proxy.heal();
         assert!(call(&mut stream).await.is_err());
     }

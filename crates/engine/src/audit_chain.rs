@@ -13,6 +13,8 @@ use crate::Engine;
 const GATHER: Duration = Duration::from_secs(1);
 /// How often every workspace is looked at: what another replica wrote before it died is nobody's else.
 const SWEEP: Duration = Duration::from_secs(600);
+/// How soon what failed is tried again, if no entry comes sooner.
+const AGAIN: Duration = Duration::from_secs(5);
 /// How many entries are chained in one transaction.
 const AT_ONCE: i64 = 500;
 /// How many workspaces are listed at a time.
@@ -23,20 +25,21 @@ impl Engine {
     /// them at a time.
     pub async fn keep_chain(&self) {
         let mut audited = self.db.audited();
+        let mut pending = HashSet::new();
         let mut all = true;
         loop {
             if all {
-                self.chain_all().await;
+                all = !self.chain_all(&mut pending).await;
             }
-            let mut pending = HashSet::new();
-            all = match tokio::time::timeout(SWEEP, audited.recv()).await {
-                Ok(Ok(workspace)) => {
-                    pending.insert(workspace);
-                    false
-                }
-                Err(_) | Ok(Err(RecvError::Lagged(_))) => true,
+            let is_done = pending.is_empty() && !all;
+            let patience = if is_done { SWEEP } else { AGAIN };
+            match tokio::time::timeout(patience, audited.recv()).await {
+                Ok(Ok(workspace)) => _ = pending.insert(workspace),
+                Ok(Err(RecvError::Lagged(_))) => all = true,
                 Ok(Err(RecvError::Closed)) => return,
-            };
+                // Time for a sweep, or for what failed.
+                Err(_) => all |= is_done,
+            }
             tokio::time::sleep(GATHER).await;
             loop {
                 match audited.try_recv() {
@@ -45,39 +48,45 @@ impl Engine {
                     Err(TryRecvError::Empty | TryRecvError::Closed) => break,
                 }
             }
-            for workspace in &pending {
-                self.chain(workspace).await;
+            for workspace in std::mem::take(&mut pending) {
+                if !self.chain(&workspace).await {
+                    pending.insert(workspace);
+                }
             }
         }
     }
 
-    async fn chain_all(&self) {
+    /// Chains every workspace; those that failed join `failed`. Answers whether it got to the end of the list.
+    async fn chain_all(&self, failed: &mut HashSet<WorkspaceId>) -> bool {
         let mut after: Option<WorkspaceId> = None;
         loop {
             let last = after.as_ref().map(WorkspaceId::as_str);
             let page = workspaces::list_workspaces(&self.db, last, PAGE).await;
             let Ok(page) = page else {
-                // The database is away; the next sweep finds it again.
-                return;
+                // The database is away.
+                return false;
             };
             for workspace in &page {
-                self.chain(&workspace.id).await;
+                if !self.chain(&workspace.id).await {
+                    failed.insert(workspace.id.clone());
+                }
             }
             match page.into_iter().last() {
                 Some(workspace) => after = Some(workspace.id),
-                None => return,
+                None => return true,
             }
         }
     }
 
-    async fn chain(&self, workspace: &WorkspaceId) {
+    /// Chains what a workspace has; answers whether that succeeded.
+    async fn chain(&self, workspace: &WorkspaceId) -> bool {
         loop {
             match self.chain_some(workspace).await {
-                Ok(chained) if chained < AT_ONCE.unsigned_abs() => return,
+                Ok(chained) if chained < AT_ONCE.unsigned_abs() => return true,
                 Ok(_) => {}
                 Err(error) => {
                     tracing::info!(%error, workspace.id = %workspace, "audit entries were not chained yet");
-                    return;
+                    return false;
                 }
             }
         }

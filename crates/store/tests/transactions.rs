@@ -90,12 +90,16 @@ async fn a_deadlock_is_done_again_until_it_succeeds() {
         tx.commit().await.unwrap();
     }
     let attempts = AtomicU32::new(0);
+    let both = tokio::sync::Barrier::new(2);
     let lock_both = async |first: &'static str, second: &'static str| {
         retrying(async || {
-            attempts.fetch_add(1, Ordering::Relaxed);
+            let attempt = attempts.fetch_add(1, Ordering::Relaxed);
             let mut tx = db.begin(&workspace(1)).await?;
             tx.execute(first).await?;
-            tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+            // The first time each has its lock before either asks for that of the other.
+            if attempt < 2 {
+                both.wait().await;
+            }
             tx.execute(second).await?;
             tx.commit().await
         })

@@ -9,7 +9,7 @@ use secrecy::ExposeSecret as _;
 use store::Db;
 use tokio_util::sync::CancellationToken;
 
-use crate::access::{TokenUses, Verdicts};
+use crate::access::{RunPlaces, TokenUses, Verdicts};
 use crate::config::Config;
 use crate::uploads::Uploads;
 
@@ -24,6 +24,8 @@ pub struct AppState {
     pub config: Arc<Config>,
     /// Tokens resolved lately.
     pub verdicts: Verdicts,
+    /// Where the runs are that were asked about lately.
+    pub run_places: RunPlaces,
     /// Tokens used lately, until they are written down.
     pub token_uses: TokenUses,
     /// Room for large uploads.
@@ -51,6 +53,7 @@ impl AppState {
         Self {
             engine,
             archives,
+            run_places: RunPlaces::new(db.clone()),
             db,
             uploads: Uploads::new(config.upload_memory_bytes),
             config: Arc::new(config),

@@ -76,7 +76,7 @@ impl Deployment {
 
     /// A process that is ready.
     async fn replica(&self, settings: &[(&str, &str)]) -> Replica<'_> {
-        let [api, metrics] = [(); 2].map(|()| free_address());
+        let [api, metrics] = free_addresses();
         let process = self
             .command(&["serve"], settings)
             .env("KL_LISTEN", &api)
@@ -107,9 +107,17 @@ impl Deployment {
     }
 }
 
-fn free_address() -> String {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.local_addr().unwrap().to_string()
+/// Below the ports that Linux takes for outgoing connections (32768 and up): one of those could become the near end of
+/// somebody's connection before the process listens on it.
+fn free_addresses() -> [String; 2] {
+    // Both are held at once, so they differ.
+    let listeners = [(); 2].map(|()| {
+        let ports = (0..1_000).map(|_| rand::random_range(20_000..32_000_u16));
+        let mut listeners =
+            ports.filter_map(|port| std::net::TcpListener::bind(("127.0.0.1", port)).ok());
+        listeners.next().expect("loopback has a free port")
+    });
+    listeners.map(|listener| listener.local_addr().unwrap().to_string())
 }
 
 impl Replica<'_> {

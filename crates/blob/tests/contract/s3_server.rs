@@ -55,7 +55,13 @@ impl S3Server {
     pub(crate) fn start() -> Self {
         let root = tempfile::tempdir().unwrap();
         std::fs::create_dir(root.path().join(BUCKET)).unwrap();
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        // Below the ports that Linux takes for outgoing connections (32768 and up): one of those could become the near
+        // end of somebody's connection while the server is stopped.
+        let mut listeners = (0..1_000).filter_map(|_| {
+            let port = rand::random_range(20_000..32_000_u16);
+            std::net::TcpListener::bind(("127.0.0.1", port)).ok()
+        });
+        let listener = listeners.next().expect("loopback has a free port");
         let mut server = Self {
             trouble: Arc::default(),
             address: listener.local_addr().unwrap(),

@@ -48,6 +48,12 @@ impl StopSign {
             _ => Some(Stop::TooLong),
         }
     }
+
+    /// Fails once the sign is raised.
+    pub(super) fn check(&self) -> Result<(), Failure> {
+        self.raised()
+            .map_or(Ok(()), |stop| Err(Failure::Stopped(stop)))
+    }
 }
 
 /// How far an attempt is.
@@ -105,9 +111,7 @@ impl Attempt {
 
     /// Fails once the attempt is to stop.
     pub(super) fn check(&self) -> Result<(), Failure> {
-        self.stop
-            .raised()
-            .map_or(Ok(()), |stop| Err(Failure::Stopped(stop)))
+        self.stop.check()
     }
 
     /// A refusal to read on becomes the reason why the reading was stopped.
@@ -127,14 +131,7 @@ impl Attempt {
     /// Begins a transaction during which nobody else gets the task. It may last: the lease is renewed beside it.
     pub(super) fn begin(&self) -> Result<WorkspaceTx, Failure> {
         self.check()?;
-        self.wait(async {
-            let mut tx = self.archives.engine.db.begin(self.workspace()).await?;
-            if store::queue::keep(&mut tx, &self.claimed).await? {
-                Ok(tx)
-            } else {
-                Err(Failure::Stopped(Stop::Lost))
-            }
-        })
+        self.wait(begin_kept(&self.archives, &self.claimed))
     }
 
     /// Begins the transaction that ends the job.
@@ -163,6 +160,19 @@ impl Attempt {
         ))?;
         self.wait(tx.commit())?;
         Ok(outgoing)
+    }
+}
+
+/// Begins a transaction during which nobody else gets the task.
+pub(super) async fn begin_kept(
+    archives: &Archives,
+    claimed: &Claimed,
+) -> Result<WorkspaceTx, Failure> {
+    let mut tx = archives.engine.db.begin(&claimed.workspace).await?;
+    if store::queue::keep(&mut tx, claimed).await? {
+        Ok(tx)
+    } else {
+        Err(Failure::Stopped(Stop::Lost))
     }
 }
 

@@ -5,7 +5,7 @@ use serde_json::json;
 use store::jobs::{Job, JobEnd, JobKind, JobStatus};
 use store::queue::{self, Claimed, Task};
 
-use super::attempt::begin_held;
+use super::attempt::{StopSign, begin_held};
 use super::import::CLEAN_AFTER_SECONDS;
 use super::outcome::Failure;
 use super::{Archives, audit_job, prefix};
@@ -18,11 +18,13 @@ pub(super) struct Unhappy<'a> {
 }
 
 impl Archives {
-    /// Removes an unfinished object of an earlier attempt, and finished ones that nobody refers to.
+    /// Removes an unfinished object of an earlier attempt, and finished ones that nobody refers to. Stops at the sign:
+    /// once the lease is lost, an object may be one of the next worker's.
     pub(super) async fn clean_leftovers(
         &self,
         claimed: &Claimed,
         job: &Job,
+        stop: &StopSign,
     ) -> Result<(), Failure> {
         self.abort_unfinished(job).await?;
         let below = prefix(&claimed.workspace, job.id);
@@ -30,6 +32,7 @@ impl Archives {
         let found: Vec<blob::Stored> =
             futures::TryStreamExt::try_collect(self.blobs.list(&below)).await?;
         for object in found {
+            stop.check()?;
             if !object.key.as_str().starts_with(&parts) {
                 self.blobs.delete(&object.key).await?;
             }

@@ -4,7 +4,6 @@
 //! An attempt that begins again finds the versions that were restored before, and goes on behind them.
 
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 
 use archive::{Origin, OriginRule, Policy, Verified, inspect, read_versions};
 use protocol::archives::{ImportedState, Remapped};
@@ -119,7 +118,7 @@ fn restore(
         .into_iter()
         .map(|(seq, id)| (seq.unsigned_abs(), id))
         .collect();
-    let mut restorer = Restorer::new(attempt, verified)?;
+    let mut restorer = Restorer::new(attempt, verified);
     let mut versions = read_versions(open(attempt, sent), verified, policy)
         .map_err(|error| attempt.sorted(error))?;
     while let Some(version) = versions
@@ -128,15 +127,14 @@ fn restore(
     {
         attempt.check()?;
         let (seq, bytes) = (version.entry.meta.seq, version.entry.meta.bytes);
-        match ids.entry(seq) {
-            Entry::Occupied(_) => restorer.step_over(&version),
-            Entry::Vacant(free) => {
-                free.insert(restorer.restore(&version)?);
-            }
+        if ids.contains_key(&seq) {
+            restorer.step_over(&version);
+        } else {
+            restorer.restore(&version)?;
         }
         attempt.counts.advance(1, bytes);
     }
-    restorer.finish()?;
+    ids.extend(restorer.finish()?);
     Ok(ids)
 }
 

@@ -116,63 +116,74 @@ impl Archives {
                 .give_up(claimed, &job, Some(("gave_up", &detail)))
                 .await;
         }
-        let outcome = match self.clean_leftovers(claimed, &job).await {
-            Ok(()) => self.attempt(claimed, job.clone(), settings, drain).await,
-            Err(failure) => Err(failure),
-        };
-        match outcome {
+        match self.attempt(claimed, &job, settings, drain).await {
             Ok(()) => Ok(Ending::Done),
             Err(failure) => self.end_attempt(claimed, &job, settings, failure).await,
         }
     }
 
-    /// Runs the job on a thread of its own and keeps its lease meanwhile.
+    /// Removes what earlier attempts left, then runs the job, and keeps its lease meanwhile: either may take longer
+    /// than one lasts.
     async fn attempt(
         &self,
         claimed: &Claimed,
-        job: Job,
+        job: &Job,
         settings: &WorkSettings,
         drain: &CancellationToken,
     ) -> Result<(), Failure> {
         let stop = Arc::new(StopSign::default());
         let counts = Arc::new(Counts::default());
-        let kind = job.kind;
-        let attempt = Attempt {
-            archives: self.clone(),
-            claimed: claimed.clone(),
-            job,
-            stop: Arc::clone(&stop),
-            counts: Arc::clone(&counts),
-            handle: Handle::current(),
+        let work = async {
+            self.clean_leftovers(claimed, job, &stop).await?;
+            self.run(claimed, job, &stop, &counts).await
         };
-        let span = tracing::Span::current();
-        let mut work = tokio::task::spawn_blocking(move || {
-            let _entered = span.entered();
-            match kind {
-                JobKind::Export => export::run(&attempt),
-                JobKind::Import => import::run(&attempt),
-            }
-        });
+        let mut work = std::pin::pin!(work);
         let beats = self.keep_lease(claimed, settings, &stop, &counts);
         let mut beats = std::pin::pin!(beats);
         let longest = Duration::from_secs(self.limits.attempt_seconds);
         let mut longest = std::pin::pin!(tokio::time::sleep(longest));
         loop {
             tokio::select! {
-                done = &mut work => {
-                    return done.unwrap_or_else(|_| {
-                        // What a panic says may hold data; where it was is in the log.
-                        Err(Failure::Passing("the attempt panicked".to_owned()))
-                    });
-                }
+                done = &mut work => return done,
                 () = &mut beats => {
-                    // The thread notices the sign at its next step.
-                    return (&mut work).await.unwrap_or(Err(Failure::Stopped(Stop::Lost)));
+                    // The work notices the sign at its next step.
+                    return work.await;
                 }
                 () = &mut longest, if stop.raised().is_none() => stop.raise(Stop::TooLong),
                 () = drain.cancelled(), if stop.raised().is_none() => stop.raise(Stop::Draining),
             }
         }
+    }
+
+    /// Runs the job on a thread of its own.
+    async fn run(
+        &self,
+        claimed: &Claimed,
+        job: &Job,
+        stop: &Arc<StopSign>,
+        counts: &Arc<Counts>,
+    ) -> Result<(), Failure> {
+        let kind = job.kind;
+        let attempt = Attempt {
+            archives: self.clone(),
+            claimed: claimed.clone(),
+            job: job.clone(),
+            stop: Arc::clone(stop),
+            counts: Arc::clone(counts),
+            handle: Handle::current(),
+        };
+        let span = tracing::Span::current();
+        let work = tokio::task::spawn_blocking(move || {
+            let _entered = span.entered();
+            match kind {
+                JobKind::Export => export::run(&attempt),
+                JobKind::Import => import::run(&attempt),
+            }
+        });
+        work.await.unwrap_or_else(|_| {
+            // What a panic says may hold data; where it was is in the log.
+            Err(Failure::Passing("the attempt panicked".to_owned()))
+        })
     }
 
     /// Renews the lease and reports progress until it is lost or the job is to stop.

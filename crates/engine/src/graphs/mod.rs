@@ -40,7 +40,7 @@ const CACHE_BYTES: u64 = 256 * 1024 * 1024;
 #[derive(Debug)]
 pub struct StateGraph {
     realized: RealizedGraph,
-    dependents: OnceLock<Dependents>,
+    dependents: OnceLock<Arc<Dependents>>,
     /// Whether somebody has asked who depends on something.
     was_asked: AtomicBool,
     inventory_digest: OnceLock<Digest>,
@@ -53,6 +53,22 @@ impl StateGraph {
             dependents: OnceLock::new(),
             was_asked: AtomicBool::new(false),
             inventory_digest: OnceLock::new(),
+        }
+    }
+
+    /// The graph of a later version, with what was derived from this one where it still holds: most versions change
+    /// attributes alone.
+    fn next(&self, realized: RealizedGraph) -> Self {
+        let is_alike = realized.has_shape_of(&self.realized);
+        let next = Self::new(realized);
+        if !is_alike {
+            return next;
+        }
+        Self {
+            dependents: self.dependents.clone(),
+            was_asked: AtomicBool::new(self.was_asked.load(Ordering::Relaxed)),
+            inventory_digest: self.inventory_digest.clone(),
+            ..next
         }
     }
 
@@ -69,7 +85,7 @@ impl StateGraph {
     /// The graph backwards.
     pub fn dependents(&self) -> &Dependents {
         self.dependents
-            .get_or_init(|| Dependents::of(&self.realized))
+            .get_or_init(|| Arc::new(Dependents::of(&self.realized)))
     }
 
     /// The blocks outside of what `targets` mean that are recorded to depend on something in it.
@@ -302,7 +318,7 @@ impl Engine {
             && let Some((graph, rows)) =
                 patched(tx, key, &before.key, || before.graph.realized().clone()).await?
         {
-            let graph = Arc::new(StateGraph::new(graph));
+            let graph = Arc::new(before.graph.next(graph));
             self.graphs.note(key).await;
             self.graphs.note_patched(key, &graph, rows);
             telemetry::graph_loaded(GraphSource::Patched, Some(started.elapsed()));

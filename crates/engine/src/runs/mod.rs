@@ -49,10 +49,16 @@ async fn own_run(tx: &mut WorkspaceTx, caller: &Caller) -> Result<RunRecord, Eng
 
 /// Fails unless the run is the caller's own.
 fn owned(record: RunRecord, caller: &Caller) -> Result<RunRecord, EngineError> {
-    if record.principal_id == caller.principal().as_str() {
-        Ok(record)
+    is_own(&record.principal_id, &record.who, caller)?;
+    Ok(record)
+}
+
+/// Fails unless the run of this principal is the caller's own.
+fn is_own(principal: &str, who: &str, caller: &Caller) -> Result<(), EngineError> {
+    if principal == caller.principal().as_str() {
+        Ok(())
     } else {
-        Err(EngineError::NotYourRun(record.who))
+        Err(EngineError::NotYourRun(who.to_owned()))
     }
 }
 

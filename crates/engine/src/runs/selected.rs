@@ -4,7 +4,7 @@ use bytes::Bytes;
 use graph::claims::{Access, Claim, ClaimSet, Path};
 use graph::scope::{Target, addresses_of};
 use protocol::StateName;
-use store::{RunRecord, SliceRow, State, Version, VersionRef, WorkspaceTx};
+use store::{RunStanding, SliceRow, State, Version, VersionRef, WorkspaceTx};
 use tfstate::Document;
 use uuid::Uuid;
 
@@ -258,7 +258,7 @@ fn delta<'a>(
 async fn unmoved(
     tx: &mut WorkspaceTx,
     state: &State,
-    record: &RunRecord,
+    record: &RunStanding,
     head: Option<&Version>,
     wanted: &SelectedCommit,
 ) -> Result<(), EngineError> {

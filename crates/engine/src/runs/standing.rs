@@ -3,7 +3,7 @@
 use protocol::RunId;
 use protocol::events::RunEvent;
 use protocol::runs::{RunKind, RunStatus};
-use store::RunRecord;
+use store::{RunRecord, RunStanding};
 
 use crate::EngineError;
 
@@ -45,7 +45,7 @@ fn status_of(own: &str, of_reservation: Option<&str>) -> RunStatus {
 }
 
 /// A run as those see it who watch its state.
-pub(crate) fn shown(run: &store::RunStanding) -> RunEvent {
+pub(crate) fn shown(run: &RunStanding) -> RunEvent {
     // What others did to it stands with its reservation.
     let is_cut_off = run.status == "running";
     RunEvent {
@@ -73,17 +73,48 @@ pub(super) enum Standing {
     Lost { reason: String },
 }
 
+/// What of a run's record says how it stands.
+pub(super) struct Facts<'r> {
+    status: RunStatus,
+    reservation_status: Option<&'r str>,
+    reservation_end: Option<&'r String>,
+    error: Option<&'r String>,
+}
+
+impl<'r> From<&'r RunRecord> for Facts<'r> {
+    fn from(record: &'r RunRecord) -> Self {
+        Self {
+            status: status(record),
+            reservation_status: record.reservation_status.as_deref(),
+            reservation_end: record.reservation_end.as_ref(),
+            error: record.error.as_ref(),
+        }
+    }
+}
+
+impl<'r> From<&'r RunStanding> for Facts<'r> {
+    fn from(run: &'r RunStanding) -> Self {
+        Self {
+            status: status_of(&run.status, run.reservation_status.as_deref()),
+            reservation_status: run.reservation_status.as_deref(),
+            reservation_end: run.reservation_end.as_ref(),
+            error: run.error.as_ref(),
+        }
+    }
+}
+
 /// Fails for a run that its own client ended or put to sleep.
-pub(super) fn standing(record: &RunRecord) -> Result<Standing, EngineError> {
+pub(super) fn standing<'r>(run: impl Into<Facts<'r>>) -> Result<Standing, EngineError> {
+    let facts = run.into();
     // One that failed because its Terraform was gone may hear from it yet.
-    let was_cut_off = record.reservation_status.as_deref() == Some("broken");
-    match status(record) {
+    let was_cut_off = facts.reservation_status == Some("broken");
+    match facts.status {
         RunStatus::Running => Ok(Standing::Alive),
         RunStatus::Failed if was_cut_off => Ok(Standing::Lost {
-            reason: end_reason(record),
+            reason: facts.end_reason(),
         }),
         RunStatus::Aborted | RunStatus::Expired => Ok(Standing::Lost {
-            reason: end_reason(record),
+            reason: facts.end_reason(),
         }),
         RunStatus::Planned => Err(EngineError::RunEnded(
             "it sleeps over its plan: `kl apply` of the plan file wakes it".to_owned(),
@@ -94,8 +125,8 @@ pub(super) fn standing(record: &RunRecord) -> Result<Standing, EngineError> {
 }
 
 /// As [`standing`], and fails for one whose reservation was lost, too.
-pub(super) fn alive(record: &RunRecord) -> Result<(), EngineError> {
-    match standing(record)? {
+pub(super) fn alive<'r>(run: impl Into<Facts<'r>>) -> Result<(), EngineError> {
+    match standing(run)? {
         Standing::Alive => Ok(()),
         Standing::Lost { reason } => Err(EngineError::LeaseLost {
             reason,
@@ -104,9 +135,11 @@ pub(super) fn alive(record: &RunRecord) -> Result<(), EngineError> {
     }
 }
 
-pub(super) fn end_reason(record: &RunRecord) -> String {
-    let reason = record.reservation_end.as_ref().or(record.error.as_ref());
-    reason
-        .cloned()
-        .unwrap_or_else(|| "it was aborted".to_owned())
+impl Facts<'_> {
+    fn end_reason(&self) -> String {
+        let reason = self.reservation_end.or(self.error);
+        reason
+            .cloned()
+            .unwrap_or_else(|| "it was aborted".to_owned())
+    }
 }

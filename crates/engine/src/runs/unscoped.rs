@@ -7,14 +7,14 @@ use graph::claims::ClaimSet;
 use protocol::runs::{Run, RunKind, RunReservation};
 use protocol::scope::{ScopeClaim, ScopeConfidence, ScopeContract, ScopeDiagnostics, ScopeRequest};
 use protocol::{RunId, StateName};
-use store::{End, NewRun, Reservation, RunRecord, State, VersionRef, WorkspaceTx};
+use store::{End, NewRun, Reservation, RunStanding, State, VersionRef, WorkspaceTx};
 use uuid::Uuid;
 
 use super::begin::{Asking, json, native};
 use super::keys::{begun_before, begun_meanwhile};
 use super::standing::{alive, kind_text};
 use super::view::{view, view_reservation};
-use super::{may_write, own_run, owned, run_of};
+use super::{is_own, may_write, run_of};
 use crate::lock::same_spelling;
 use crate::reservations::{Ask, end_held, extend, insert, make_room, read_claims};
 use crate::tries::Tries;
@@ -145,9 +145,10 @@ impl Engine {
         let mut tx = self.begin_read(caller).await?;
         let state = store::find_state(&mut tx, caller.environment(), name).await?;
         let state = state.ok_or(EngineError::NoRun)?;
-        let record = store::find_run(&mut tx, run).await?;
-        let record = record.filter(|record| record.state_id == state.id);
-        let record = owned(record.ok_or(EngineError::NoRun)?, caller)?;
+        let record = find_own(&mut tx, caller, run).await?;
+        if record.state_id != state.id {
+            return Err(EngineError::NoRun);
+        }
         let is_first = held(&mut tx, &record).await?.is_none();
         tx.commit().await?;
         if claims.is_empty() || !is_first {
@@ -205,8 +206,7 @@ impl Engine {
     /// Starts the lease of a run anew; answers how many claims live on. None is no error.
     pub async fn renew_unscoped_run(&self, caller: &Caller) -> Result<usize, EngineError> {
         let mut tx = self.begin_read(caller).await?;
-        let record = store::find_run(&mut tx, run_of(caller)?).await?;
-        let record = owned(record.ok_or(EngineError::NoRun)?, caller)?;
+        let record = find_own(&mut tx, caller, run_of(caller)?).await?;
         let held = held(&mut tx, &record).await?;
         let Some(Reservation { id, token, .. }) = held else {
             return Ok(0);
@@ -223,7 +223,9 @@ impl Engine {
     /// Gives up what a run holds; it may reserve anew. Nothing held is no error.
     pub async fn release_unscoped_run(&self, caller: &Caller) -> Result<(), EngineError> {
         let mut tx = self.begin(caller).await?;
-        let record = own_run(&mut tx, caller).await?;
+        let run = run_of(caller)?;
+        store::lock_run(&mut tx, run).await?;
+        let record = find_own(&mut tx, caller, run).await?;
         if let Some(held) = held(&mut tx, &record).await? {
             store::lock_ledger(&mut tx, record.state_id).await?;
             if end_held(&mut tx, &held, End::Released, "its run gave it up").await? {
@@ -247,9 +249,11 @@ impl Engine {
             .await?
             .ok_or(EngineError::NoRun)?;
         same_spelling(&state, name)?;
-        let record = store::find_run(&mut tx, run).await?;
-        let record = record.filter(|record| record.state_id == state.id);
-        alive(&owned(record.ok_or(EngineError::NoRun)?, caller)?)?;
+        let record = find_own(&mut tx, caller, run).await?;
+        if record.state_id != state.id {
+            return Err(EngineError::NoRun);
+        }
+        alive(&record)?;
         let holders = store::list_active(&mut tx, state.id).await?;
         tx.commit().await?;
         match holders.iter().find(|held| !held.is_native() && !held.due) {
@@ -265,21 +269,36 @@ pub(super) async fn lock_own(
     caller: &Caller,
     name: &StateName,
     run: Uuid,
-) -> Result<(State, RunRecord), EngineError> {
+) -> Result<(State, RunStanding), EngineError> {
     let state = store::find_state(tx, caller.environment(), name)
         .await?
         .ok_or(EngineError::NoRun)?;
     same_spelling(&state, name)?;
     store::lock_run(tx, run).await?;
-    let record = store::find_run(tx, run).await?;
-    let record = record.filter(|record| record.state_id == state.id);
-    Ok((state, owned(record.ok_or(EngineError::NoRun)?, caller)?))
+    let record = find_own(tx, caller, run).await?;
+    if record.state_id == state.id {
+        Ok((state, record))
+    } else {
+        Err(EngineError::NoRun)
+    }
+}
+
+/// Finds a run, if it is the caller's own.
+async fn find_own(
+    tx: &mut WorkspaceTx,
+    caller: &Caller,
+    run: Uuid,
+) -> Result<RunStanding, EngineError> {
+    let record = store::find_run_standing(tx, run).await?;
+    let record = record.ok_or(EngineError::NoRun)?;
+    is_own(&record.principal_id, &record.who, caller)?;
+    Ok(record)
 }
 
 /// What a run holds.
 pub(super) async fn held(
     tx: &mut WorkspaceTx,
-    record: &RunRecord,
+    record: &RunStanding,
 ) -> Result<Option<Reservation>, EngineError> {
     let Some(id) = record.reservation_id else {
         return Ok(None);
@@ -292,7 +311,7 @@ async fn reserve(
     tx: &mut WorkspaceTx,
     caller: &Caller,
     state: &State,
-    record: &RunRecord,
+    record: &RunStanding,
     claims: &ClaimSet,
     lease_seconds: i64,
 ) -> Result<Reservation, EngineError> {

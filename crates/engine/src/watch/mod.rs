@@ -111,7 +111,7 @@ impl Engine {
         let mut tx = self.begin_read(caller).await?;
         let found = store::find_run_standing(&mut tx, id).await?;
         tx.commit().await?;
-        let (state, _) = found.ok_or(EngineError::NoRun)?;
+        let state = found.ok_or(EngineError::NoRun)?.state_id;
         let mut watcher = self.watcher(caller, state, counted);
         watcher.only = Some(RunId::from_uuid(id));
         watcher.first_sight().await;
@@ -119,7 +119,7 @@ impl Engine {
         let mut tx = self.begin_read(caller).await?;
         let found = store::find_run_standing(&mut tx, id).await?;
         tx.commit().await?;
-        let (_, standing) = found.ok_or(EngineError::NoRun)?;
+        let standing = found.ok_or(EngineError::NoRun)?;
         Ok((shown(&standing), watcher))
     }
 

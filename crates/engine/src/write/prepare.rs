@@ -1,6 +1,8 @@
 //! Comparing a document with the head: what the transaction will write. Pure, and all of what costs time in proportion to
 //! the document.
 
+use std::borrow::Cow;
+
 use store::{Form, NewInstance, NewOutput};
 use tfstate::{Document, Opaque, OpaqueReason, Output, RowKind, State};
 
@@ -20,7 +22,7 @@ pub(super) struct Prepared {
 pub(super) struct Births<'a> {
     pub(super) instances: Vec<NewInstance<'a>>,
     pub(super) outputs: Vec<NewOutput<'a>>,
-    pub(super) parts: Vec<([u8; 32], &'a [u8])>,
+    pub(super) parts: Vec<([u8; 32], Cow<'a, [u8]>)>,
 }
 
 /// Compares with the head, brings what is new into rendered form, and proves that rendering gives the
@@ -86,7 +88,7 @@ impl Prepared {
             parts: state
                 .parts
                 .iter()
-                .map(|part| (part.digest.0, &*part.body))
+                .map(|part| (part.digest.0, Cow::Borrowed(&*part.body)))
                 .collect(),
         })
     }
@@ -94,9 +96,9 @@ impl Prepared {
 
 pub(crate) fn new_output<'a>(output: &'a Output<'_>) -> NewOutput<'a> {
     NewOutput {
-        name: &output.name,
-        name_token: output.name_token,
-        body: &output.body,
+        name: Cow::Borrowed(&output.name),
+        name_token: Cow::Borrowed(output.name_token),
+        body: Cow::Borrowed(&output.body),
         digest: output.digest.0,
     }
 }
@@ -118,7 +120,7 @@ pub(crate) fn new_instance<'a>(state: &'a State<'_>, index: usize) -> NewInstanc
     let block = &state.blocks[instance.block as usize];
     let address = state.address(instance);
     NewInstance {
-        ord: &instance.ord,
+        ord: Cow::Borrowed(&instance.ord),
         kind: match instance.kind {
             RowKind::Current => "current",
             RowKind::Deposed => "deposed",
@@ -126,17 +128,18 @@ pub(crate) fn new_instance<'a>(state: &'a State<'_>, index: usize) -> NewInstanc
         },
         address: address.to_string(),
         config_address: address.config_address(),
-        module: &block.module,
+        module: Cow::Borrowed(&block.module),
         mode: block.mode.as_str(),
-        resource_type: &block.kind,
-        name: &block.name,
+        resource_type: Cow::Borrowed(&block.kind),
+        name: Cow::Borrowed(&block.name),
         index_key: instance
             .index_key
-            .and_then(|token| std::str::from_utf8(token).ok()),
-        deposed: instance.deposed.as_deref(),
-        provider: block.provider.as_deref(),
-        block: &block.text,
-        body: &instance.body,
+            .and_then(|token| std::str::from_utf8(token).ok())
+            .map(Cow::Borrowed),
+        deposed: instance.deposed.as_deref().map(Cow::Borrowed),
+        provider: block.provider.as_deref().map(Cow::Borrowed),
+        block: Cow::Borrowed(&block.text),
+        body: Cow::Borrowed(&instance.body),
         digest: instance.digest.0,
         dependencies: state.dependencies(instance),
     }

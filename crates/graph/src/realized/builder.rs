@@ -20,7 +20,8 @@ impl GraphBuilder {
 
     /// Adds a row that lives in the version. After an error the builder must not be used.
     pub fn add(&mut self, row: InstanceRow<'_>) -> Result<(), GraphError> {
-        self.graph.add_row(row, &mut self.list)
+        self.graph.add_row(row, &mut self.list)?;
+        Ok(())
     }
 
     /// The graph of the rows added.

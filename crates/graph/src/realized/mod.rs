@@ -15,6 +15,8 @@ mod reverse;
 mod rows;
 mod texts;
 
+use std::sync::Arc;
+
 use crate::address::{self, BlockMode, ConfigAddress};
 use chunks::Chunks;
 use instances::{Instances, Slot};
@@ -74,6 +76,8 @@ pub struct RealizedGraph {
     lists: Lists,
     /// Rows closed since the graph was last packed: what they leave behind is still in memory.
     closed: usize,
+    /// The same one in graphs of the same shape.
+    shape: Arc<()>,
 }
 
 /// What the address of a node says.
@@ -96,6 +100,7 @@ impl RealizedGraph {
             instances: Instances::empty(),
             lists: Lists::default(),
             closed: 0,
+            shape: Arc::default(),
         }
     }
 
@@ -127,6 +132,7 @@ impl RealizedGraph {
         }
         self.seq = patch.to;
         self.instances.expect(patch.closed.len() + patch.born.len());
+        let (mut gone, mut new) = (Vec::new(), Vec::new());
         for row in patch.closed {
             let node = self.node_of(row.address);
             let Some(slot) = self.instances.remove(*row, node) else {
@@ -134,11 +140,21 @@ impl RealizedGraph {
                     row: row.to_string(),
                 });
             };
-            self.lists.release(slot.list);
+            gone.push((slot.node, slot.list, row.object == Object::Shell));
         }
         let mut list = Vec::new();
         for row in patch.born {
-            self.add_row(*row, &mut list)?;
+            let (node, list) = self.add_row(*row, &mut list)?;
+            new.push((node, list, row.row.object == Object::Shell));
+        }
+        // Only now: until here the number of a list meant the same list.
+        for (_, list, _) in &gone {
+            self.lists.release(*list);
+        }
+        gone.sort_unstable();
+        new.sort_unstable();
+        if gone != new {
+            self.shape = Arc::default();
         }
         self.closed += patch.closed.len();
         // Packing costs as much as building, so it waits until as many rows were closed: per closed
@@ -147,6 +163,12 @@ impl RealizedGraph {
             self = self.packed()?;
         }
         Ok(self)
+    }
+
+    /// Whether this graph came from the other one, or both from a third, by changes that left every block with the instances
+    /// and the dependencies it had: what follows from these alone is the same for both.
+    pub fn has_shape_of(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.shape, &other.shape)
     }
 
     /// The version this is the graph of.
@@ -229,14 +251,19 @@ impl RealizedGraph {
         names
     }
 
-    fn add_row(&mut self, row: InstanceRow<'_>, list: &mut Vec<NodeId>) -> Result<(), GraphError> {
+    /// Adds an instance; returns its node and the number of its dependency list.
+    fn add_row(
+        &mut self,
+        row: InstanceRow<'_>,
+        list: &mut Vec<NodeId>,
+    ) -> Result<(NodeId, u32), GraphError> {
         list.clear();
         for dependency in row.dependencies {
             list.push(self.dependency(dependency)?);
         }
         let node = self.node_named(row.config_address)?;
-        self.add_first(row.row, node, list, row.born)?;
-        Ok(())
+        let list = self.add_first(row.row, node, list, row.born)?;
+        Ok((node, list))
     }
 
     /// Adds an instance that is a user of `list` already.

@@ -60,7 +60,9 @@ fn a_patched_graph_is_the_graph_built_anew() {
             graph = RealizedGraph::decode(&graph.encode(STATE), STATE, 1 << 24).unwrap();
         }
         for _ in 0..12 {
+            let (before, text) = (graph.clone(), graph.encode(STATE));
             graph = step(&mut rng, &mut state, graph);
+            assert_eq!(before.encode(STATE), text, "a copy shares the change");
             assert_eq!(graph.seq(), Seq(state.seq));
             assert_eq!(
                 graph.encode(STATE),
@@ -82,6 +84,88 @@ fn a_graph_that_was_patched_very_often_is_packed_and_stays_the_same() {
     }
     assert_eq!(graph.encode(STATE), state.graph().encode(STATE));
     assert_answers(&graph, &state);
+}
+
+#[test]
+fn graphs_of_one_shape_have_the_same_edges() {
+    let (mut alike, mut unlike) = (0, 0);
+    for seed in 0..300 {
+        let mut rng = Rng(seed);
+        let mut state = random::state(&mut rng, 30);
+        let before = state.graph();
+        let unchanged = state.clone();
+        // Each row that changes gets another attribute, and few of them other dependencies, also those of another one.
+        let rows: Vec<(Name, Row)> = state
+            .rows
+            .iter()
+            .map(|(name, row)| (name.clone(), row.clone()))
+            .collect();
+        state.seq += 1;
+        let mut changed: Vec<(Name, Row)> = Vec::new();
+        for (name, row) in &rows {
+            if rng.one_in(8) {
+                let dependencies = match rng.below(8) {
+                    0 => rng.pick(&rows).1.dependencies.clone(),
+                    1 => Vec::new(),
+                    _ => row.dependencies.clone(),
+                };
+                let born = state.seq;
+                let row = Row {
+                    dependencies,
+                    born,
+                    ..row.clone()
+                };
+                changed.push((name.clone(), row));
+            }
+        }
+        state.rows.extend(changed.iter().cloned());
+        let closed: Vec<RowRef<'_>> = changed
+            .iter()
+            .map(|(name, _)| rows::row_ref(name))
+            .collect();
+        let born: Vec<_> = changed
+            .iter()
+            .map(|(name, row)| rows::borrowed(name, row))
+            .collect();
+        let patch = Patch {
+            from: before.seq(),
+            to: Seq(state.seq),
+            closed: &closed,
+            born: &born,
+        };
+        let after = before.clone().patched(&patch).unwrap();
+        if after.has_shape_of(&before) {
+            alike += 1;
+            assert_eq!(edges(&state), edges(&unchanged), "seed {seed}");
+            assert_eq!(after.managed_blocks(), before.managed_blocks());
+        } else {
+            unlike += 1;
+        }
+        // A row that comes or goes is another shape, and so is a graph of its own.
+        let one = &closed[..closed.len().min(1)];
+        let gone = before.clone().patched(&Patch {
+            closed: one,
+            born: &[],
+            ..patch
+        });
+        assert_eq!(gone.unwrap().has_shape_of(&before), one.is_empty());
+        assert!(!state.graph().has_shape_of(&before));
+    }
+    assert!(alike > 50 && unlike > 50, "{alike} {unlike}");
+}
+
+/// Each block with the dependency lists of its rows.
+fn edges(state: &State) -> Vec<(&str, BTreeSet<&str>)> {
+    let mut edges: Vec<_> = state
+        .rows
+        .values()
+        .map(|row| {
+            let dependencies = row.dependencies.iter().map(String::as_str);
+            (row.config_address.as_str(), dependencies.collect())
+        })
+        .collect();
+    edges.sort_unstable();
+    edges
 }
 
 /// Asks the graph everything and compares with a look through all rows.

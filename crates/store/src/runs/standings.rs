@@ -1,4 +1,5 @@
-//! Runs as those see them who watch a state: what each is and how far it has come, without its scope.
+//! Runs as those need them who watch a state, or who reserve and commit while others wait: what each is and how far it has
+//! come, without its scope.
 
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
@@ -10,10 +11,14 @@ use crate::{Error, WorkspaceTx};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunStanding {
     pub id: Uuid,
+    pub state_id: Uuid,
     pub kind: String,
     pub status: String,
     pub command: String,
     pub who: String,
+    pub principal_id: String,
+    pub base_seq: i64,
+    pub reservation_id: Option<Uuid>,
     pub started_at: DateTime<Utc>,
     pub finished_at: Option<DateTime<Utc>>,
     pub error: Option<String>,
@@ -32,32 +37,28 @@ pub async fn list_run_standings(
     standings(tx, &ids).await
 }
 
-/// The state that a run is of, and what the run is.
 pub async fn find_run_standing(
     tx: &mut WorkspaceTx,
     id: Uuid,
-) -> Result<Option<(Uuid, RunStanding)>, Error> {
-    let state_id = sqlx::query_scalar!(
-        "SELECT state_id FROM runs WHERE workspace_id = $1 AND id = $2",
-        tx.workspace().as_str(),
-        id,
-    )
-    .fetch_optional(&mut **tx)
-    .await?;
-    let standing = standings(tx, &[id]).await?.pop();
-    Ok(state_id.zip(standing))
+) -> Result<Option<RunStanding>, Error> {
+    Ok(standings(tx, &[id]).await?.pop())
 }
 
 async fn standings(tx: &mut WorkspaceTx, ids: &[Uuid]) -> Result<Vec<RunStanding>, Error> {
     let runs = sqlx::query_as!(
         RunStanding,
         r#"
-            SELECT r.id, r.kind, r.status, r.command, r.who, r.started_at, r.finished_at, r.error,
+            SELECT r.id, r.state_id, r.kind, r.status, r.command, r.who, r.principal_id, r.base_seq, r.reservation_id,
+                   r.started_at, r.finished_at, r.error,
                    h.status AS "reservation_status?", h.end_reason AS reservation_end,
                    h.ended_at AS reservation_ended_at
             FROM unnest($2::uuid[]) AS wanted (id)
             CROSS JOIN LATERAL (
-                SELECT * FROM runs WHERE workspace_id = $1 AND id = wanted.id OFFSET 0
+                SELECT id, state_id, kind, status, command, who, principal_id, base_seq, reservation_id, started_at,
+                       finished_at, error
+                FROM runs
+                WHERE workspace_id = $1 AND id = wanted.id
+                OFFSET 0
             ) AS r
             LEFT JOIN LATERAL (
                 SELECT status, end_reason, ended_at

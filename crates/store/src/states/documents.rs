@@ -1,5 +1,7 @@
 //! Whole bodies beside the rows: verbatim documents, and header members stored once per content.
 
+use std::borrow::Cow;
+
 use uuid::Uuid;
 
 use crate::{Error, WorkspaceTx};
@@ -47,13 +49,13 @@ pub async fn find_document(
 pub async fn insert_parts(
     tx: &mut WorkspaceTx,
     state_id: Uuid,
-    parts: &[([u8; 32], &[u8])],
+    parts: &[([u8; 32], Cow<'_, [u8]>)],
 ) -> Result<(), Error> {
     if parts.is_empty() {
         return Ok(());
     }
     let digests: Vec<&[u8]> = parts.iter().map(|(digest, _)| digest.as_slice()).collect();
-    let bodies: Vec<&[u8]> = parts.iter().map(|(_, body)| *body).collect();
+    let bodies: Vec<&[u8]> = parts.iter().map(|(_, body)| &**body).collect();
     sqlx::query!(
         r#"
             INSERT INTO header_parts (workspace_id, state_id, digest, body)

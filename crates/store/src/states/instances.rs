@@ -1,5 +1,7 @@
 //! Instance rows: what lives at the head, what a commit closes and opens, pages of a version.
 
+use std::borrow::Cow;
+
 use futures::TryStreamExt;
 use uuid::Uuid;
 
@@ -22,21 +24,49 @@ pub struct LiveRow {
 /// An instance to be born. Borrowed from the posted document wherever that was possible.
 #[derive(Debug, Clone)]
 pub struct NewInstance<'a> {
-    pub ord: &'a [u8],
+    pub ord: Cow<'a, [u8]>,
     pub kind: &'static str,
     pub address: String,
     pub config_address: String,
-    pub module: &'a str,
+    pub module: Cow<'a, str>,
     pub mode: &'static str,
-    pub resource_type: &'a str,
-    pub name: &'a str,
-    pub index_key: Option<&'a str>,
-    pub deposed: Option<&'a str>,
-    pub provider: Option<&'a str>,
-    pub block: &'a [u8],
-    pub body: &'a [u8],
+    pub resource_type: Cow<'a, str>,
+    pub name: Cow<'a, str>,
+    pub index_key: Option<Cow<'a, str>>,
+    pub deposed: Option<Cow<'a, str>>,
+    pub provider: Option<Cow<'a, str>>,
+    pub block: Cow<'a, [u8]>,
+    pub body: Cow<'a, [u8]>,
     pub digest: [u8; 32],
     pub dependencies: Vec<String>,
+}
+
+impl NewInstance<'_> {
+    /// The same, borrowing nothing.
+    #[must_use]
+    pub fn into_owned(self) -> NewInstance<'static> {
+        NewInstance {
+            ord: owned(self.ord),
+            kind: self.kind,
+            address: self.address,
+            config_address: self.config_address,
+            module: owned(self.module),
+            mode: self.mode,
+            resource_type: owned(self.resource_type),
+            name: owned(self.name),
+            index_key: self.index_key.map(owned),
+            deposed: self.deposed.map(owned),
+            provider: self.provider.map(owned),
+            block: owned(self.block),
+            body: owned(self.body),
+            digest: self.digest,
+            dependencies: self.dependencies,
+        }
+    }
+}
+
+pub(super) fn owned<T: ToOwned + ?Sized>(borrowed: Cow<'_, T>) -> Cow<'static, T> {
+    Cow::Owned(borrowed.into_owned())
 }
 
 /// One row of a page, in document order.
@@ -204,19 +234,19 @@ struct Columns<'a> {
 
 impl<'a> Columns<'a> {
     fn push(&mut self, row: &'a NewInstance<'a>) {
-        self.ord.push(row.ord);
+        self.ord.push(&row.ord);
         self.kind.push(row.kind);
         self.address.push(&row.address);
         self.config_address.push(&row.config_address);
-        self.module.push(row.module);
+        self.module.push(&row.module);
         self.mode.push(row.mode);
-        self.resource_type.push(row.resource_type);
-        self.name.push(row.name);
-        self.index_key.push(row.index_key);
-        self.deposed.push(row.deposed);
-        self.provider.push(row.provider);
-        self.block.push(row.block);
-        self.body.push(row.body);
+        self.resource_type.push(&row.resource_type);
+        self.name.push(&row.name);
+        self.index_key.push(row.index_key.as_deref());
+        self.deposed.push(row.deposed.as_deref());
+        self.provider.push(row.provider.as_deref());
+        self.block.push(&row.block);
+        self.body.push(&row.body);
         self.digest.push(&row.digest);
         self.dependencies.push(row.dependencies.join("\n"));
     }

@@ -1,9 +1,11 @@
 //! Root outputs: rows with a life span of their own, because they grow with the state and a version
 //! must not pay for those it does not change.
 
+use std::borrow::Cow;
+
 use uuid::Uuid;
 
-use super::instances::digest;
+use super::instances::{digest, owned};
 use crate::{Error, WorkspaceTx};
 
 /// A live output of the head, as a comparison needs it.
@@ -16,11 +18,24 @@ pub struct LiveOutput {
 /// An output to be born.
 #[derive(Debug, Clone)]
 pub struct NewOutput<'a> {
-    pub name: &'a str,
+    pub name: Cow<'a, str>,
     /// The member's name as the document spells it, quotes included.
-    pub name_token: &'a [u8],
-    pub body: &'a [u8],
+    pub name_token: Cow<'a, [u8]>,
+    pub body: Cow<'a, [u8]>,
     pub digest: [u8; 32],
+}
+
+impl NewOutput<'_> {
+    /// The same, borrowing nothing.
+    #[must_use]
+    pub fn into_owned(self) -> NewOutput<'static> {
+        NewOutput {
+            name: owned(self.name),
+            name_token: owned(self.name_token),
+            body: owned(self.body),
+            digest: self.digest,
+        }
+    }
 }
 
 /// An output of one version.
@@ -156,9 +171,9 @@ pub async fn insert_outputs(
     if outputs.is_empty() {
         return Ok(());
     }
-    let names: Vec<&str> = outputs.iter().map(|output| output.name).collect();
-    let tokens: Vec<&[u8]> = outputs.iter().map(|output| output.name_token).collect();
-    let bodies: Vec<&[u8]> = outputs.iter().map(|output| output.body).collect();
+    let names: Vec<&str> = outputs.iter().map(|output| &*output.name).collect();
+    let tokens: Vec<&[u8]> = outputs.iter().map(|output| &*output.name_token).collect();
+    let bodies: Vec<&[u8]> = outputs.iter().map(|output| &*output.body).collect();
     let digests: Vec<&[u8]> = outputs
         .iter()
         .map(|output| output.digest.as_slice())

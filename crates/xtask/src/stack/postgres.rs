@@ -246,7 +246,8 @@ fn settings(port: u16, durability: Durability) -> Vec<String> {
         // No socket file: its path would have to stay under about 100 bytes, and TMPDIR may be long.
         "unix_socket_directories=".to_owned(),
         "shared_buffers=256MB".to_owned(),
-        "max_connections=200".to_owned(),
+        // As many tests run at once as there are cores, and the replicas of one may open some sixty.
+        "max_connections=1000".to_owned(),
     ];
     let off: &[&str] = match durability {
         Durability::FsyncOff => &["fsync", "synchronous_commit", "full_page_writes"],

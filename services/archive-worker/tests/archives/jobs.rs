@@ -18,7 +18,7 @@ async fn a_worker_that_is_gone_is_replaced_and_finishes_nothing_any_more() {
     let job = world.ask_export("prod").await;
     let (_db, archives) = world.archives();
     let short = WorkSettings {
-        lease: Duration::from_secs(1),
+        lease: Duration::from_secs(3),
         ..quick()
     };
     let dead = archives.claim(&short).await.unwrap().unwrap();

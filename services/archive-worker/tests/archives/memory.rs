@@ -38,12 +38,13 @@ async fn peaks(world: &mut World, name: &str) -> [u64; 2] {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_long_history_takes_no_more_memory_than_a_short_one() {
     let mut world = World::without_worker(Backend::Folder).await;
-    for serial in 1..=2 {
+    // Enough that as many documents are on their way at once as in the long one.
+    for serial in 1..=6 {
         let document = document(serial, INSTANCES, INSTANCES / 100);
         world.write("prod", document).await;
     }
     let short = peaks(&mut world, "short").await;
-    for serial in 3..=40 {
+    for serial in 7..=40 {
         let document = document(serial, INSTANCES, INSTANCES / 100);
         world.write("prod", document).await;
     }

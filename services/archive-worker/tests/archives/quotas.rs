@@ -108,12 +108,12 @@ async fn a_state_of_more_versions_than_an_archive_holds_is_not_exported() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_archive_is_kept_for_its_time_and_then_deleted() {
-    let world = World::start_with(Backend::Folder, &[("KL_ARCHIVE_KEEP_SECONDS", "2")]).await;
+    let world = World::start_with(Backend::Folder, &[("KL_ARCHIVE_KEEP_SECONDS", "5")]).await;
     history(&world, 1).await;
     let job = world.ask_export("prod").await;
     let done = world.done(job.id).await;
     let kept = done.expires_at.unwrap() - done.finished_at.unwrap();
-    assert_eq!(kept.num_seconds(), 2);
+    assert_eq!(kept.num_seconds(), 5);
     let url = world.whole(&world.sign_download(job.id).await.url);
     ok(reqwest::get(&url).await.unwrap()).await;
     while world.count("SELECT count(*) FROM job_queue").await > 0 {

@@ -113,7 +113,7 @@ async fn an_expired_address_is_refused_by_both() {
         let (path, _) = path.split_once('?').unwrap();
         let key: ObjectKey = format!("w/{path}").parse().unwrap();
         let (_, archives) = world.archives();
-        let (blobs, life) = (archives.blobs(), Duration::from_secs(2));
+        let (blobs, life) = (archives.blobs(), Duration::from_secs(5));
         let terms = PutTerms {
             size_bytes: 1,
             sha256: Sha256::digest(b"x").into(),

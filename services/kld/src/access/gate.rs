@@ -179,7 +179,7 @@ async fn run(
     else {
         return Ok(None);
     };
-    let environment = store::environment_of_run(&app.db, &workspace, id.as_uuid()).await?;
+    let environment = app.run_places.environment(&workspace, id).await?;
     Ok(environment.map(|environment| Resource::Run(workspace, environment, id)))
 }
 

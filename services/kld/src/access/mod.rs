@@ -5,12 +5,14 @@ mod credentials;
 mod gate;
 mod lasting;
 mod named;
+mod places;
 mod uses;
 mod verdicts;
 
 pub use caller::{Caller, EnvironmentCaller, RunCaller, StateCaller, WorkspaceCaller};
 pub use lasting::Lasting;
 pub use named::Named;
+pub use places::RunPlaces;
 pub use uses::TokenUses;
 pub use verdicts::Verdicts;
 

@@ -16,7 +16,7 @@ async fn every_entry_is_chained_and_a_changed_or_missing_one_is_found() {
     let db = app.database.db();
     let verified = || verify_chains(&db, Some(workspace.id.clone()));
     let mut said = String::new();
-    for _ in 0..100 {
+    for _ in 0..300 {
         said = verified().await.unwrap();
         if said.contains("4 entries in the chain, 0 not yet") {
             break;

@@ -1,6 +1,6 @@
 //! Starts replicas and speaks to them in the words of the domain.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::Once;
 use std::time::Duration;
@@ -67,7 +67,8 @@ impl Default for Setup {
                 bound: Duration::from_secs(5),
             },
             pool: 5,
-            acquire_timeout: Duration::from_secs(1),
+            // Long: a busy machine is no lack of connections. Tests of such a lack set a time of their own.
+            acquire_timeout: Duration::from_secs(10),
             settings: Vec::new(),
         }
     }
@@ -290,6 +291,72 @@ impl TestWorkspace<'_> {
     pub(crate) async fn token(&self, role: Role, environment: Option<&EnvironmentId>) -> String {
         let principal = self.member(role, environment).await;
         self.token_of(&principal).await.secret.unwrap()
+    }
+}
+
+/// What labels other than routes, statuses and bounds of buckets may say.
+const LABELS: [&str; 26] = [
+    "terraform",
+    "api",
+    "service",
+    "missing",
+    "malformed",
+    "unknown",
+    "expired",
+    "revoked",
+    "serialization",
+    "disconnected",
+    "cache",
+    "store",
+    "memory",
+    "patched",
+    "snapshot",
+    "built",
+    "idle",
+    "busy",
+    "waiting",
+    "running",
+    "done",
+    "failed",
+    "cancelled",
+    "again",
+    "lost",
+    "cleaned",
+];
+
+/// Fails unless every series is one that the service has a name for, so that no request can make another. They are not
+/// counted: the tests of a process share them, and whatever runs beside a test may make the first of a kind.
+pub(crate) fn assert_closed_series(metrics: &str) {
+    let table = kld::routes::table();
+    let mut routes: BTreeSet<&str> = table.iter().map(|route| route.name).collect();
+    routes.extend(["unmatched", "method_not_allowed"]);
+    let described: BTreeSet<&str> = metrics
+        .lines()
+        .filter_map(|line| line.strip_prefix("# HELP ")?.split(' ').next())
+        .collect();
+    for line in metrics.lines() {
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        let (series, _) = line.rsplit_once(' ').unwrap();
+        let (name, labels) = series.split_once('{').unwrap_or((series, "}"));
+        let mut of_histogram = ["_bucket", "_sum", "_count"].into_iter();
+        let whole = of_histogram.find_map(|end| name.strip_suffix(end));
+        assert!(described.contains(whole.unwrap_or(name)), "{line}");
+        let labels = labels.strip_suffix('}').unwrap();
+        for label in labels.split(',').filter(|label| !label.is_empty()) {
+            let (key, value) = label.split_once('=').unwrap();
+            let value = value.trim_matches('"');
+            let is_known = match key {
+                // Some tests have routes of their own.
+                "route" => routes.contains(value) || value.starts_with("trap_"),
+                "status" => value == "other" || value.len() == 3 && value.parse::<u16>().is_ok(),
+                "le" => value.parse::<f64>().is_ok(),
+                "lane" | "reason" | "source" | "state" | "ending" => LABELS.contains(&value),
+                _ => false,
+            };
+            assert!(is_known, "{line}");
+        }
     }
 }
 

@@ -14,6 +14,7 @@ async fn without_the_database_answers_are_503_and_health_stays() {
     let wire = Wire::start().await;
     let setup = Setup {
         database_address: Some(wire.address),
+        acquire_timeout: Duration::from_secs(1),
         ..Setup::default()
     };
     let app = TestApp::start_with(TestDatabase::create().await, setup).await;
@@ -74,6 +75,8 @@ async fn connections_that_died_while_idle_cost_no_request() {
             assert_eq!(response.unwrap().status(), StatusCode::OK, "round {round}");
         }
         wire.cut();
+        // Only the last state of a wire is seen: it has to last until the connections have broken.
+        tokio::time::sleep(Duration::from_millis(20)).await;
         wire.mend();
     }
 }
@@ -82,6 +85,7 @@ async fn connections_that_died_while_idle_cost_no_request() {
 async fn a_pool_that_is_busy_gives_503_in_time_and_recovers() {
     let setup = Setup {
         pool: 2,
+        acquire_timeout: Duration::from_secs(1),
         ..Setup::default()
     };
     let app = TestApp::start_with(TestDatabase::create().await, setup).await;

@@ -28,6 +28,9 @@ use tracing_subscriber::{EnvFilter, Layer as _};
 
 use crate::harness::{Setup, TestApp, TestWorkspace};
 
+/// The requests that are drawn unless `KL_TWIN_SEED` names others: the same each time, so what fails fails again.
+const SEED: u64 = 20_261_129;
+
 /// States of each of the two, by the same names.
 const STATES: [&str; 3] = ["net", "app", "data"];
 
@@ -188,7 +191,7 @@ async fn visible_rows(app: &TestApp, workspace: &str) -> String {
 async fn nothing_of_one_workspace_shows_in_another() {
     let seed = match std::env::var("KL_TWIN_SEED") {
         Ok(text) => text.parse().expect("KL_TWIN_SEED is a number"),
-        Err(_) => rand::random(),
+        Err(_) => SEED,
     };
     println!("KL_TWIN_SEED={seed}");
     let mut rng = StdRng::seed_from_u64(seed);

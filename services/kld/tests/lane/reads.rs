@@ -23,6 +23,7 @@ async fn without_the_database_a_read_is_a_503() {
     let wire = Wire::start().await;
     let stage = Stage::start_with(Setup {
         database_address: Some(wire.address),
+        acquire_timeout: Duration::from_secs(1),
         ..Setup::default()
     })
     .await;
@@ -386,6 +387,8 @@ async fn the_role_outputs_reads_outputs_and_no_resource() {
 async fn slow_readers_of_large_states_starve_nobody() {
     let stage = Stage::start_with(Setup {
         pool: 2,
+        // Eight render ahead at first and take turns at two connections. One that was kept would be waited for in vain.
+        acquire_timeout: Duration::from_secs(20),
         ..Setup::default()
     })
     .await;

@@ -154,8 +154,12 @@ async fn terraform_recovers_from_a_token_that_ended_during_an_apply() {
         .await
         .ok();
     let deadline = tokio::time::Instant::now() + Duration::from_secs(5);
-    while ann.read("prod").await.status != 401 {
-        assert!(tokio::time::Instant::now() < deadline);
+    loop {
+        let asked = tokio::time::Instant::now();
+        if ann.read("prod").await.status == 401 {
+            break;
+        }
+        assert!(asked < deadline);
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     std::fs::write(module.path().join("go"), "").unwrap();
@@ -204,6 +208,7 @@ async fn terraform_never_takes_trouble_for_an_empty_state() {
     let wire = Wire::start().await;
     let stage = Stage::start_with(Setup {
         database_address: Some(wire.address),
+        acquire_timeout: Duration::from_secs(1),
         ..Setup::default()
     })
     .await;

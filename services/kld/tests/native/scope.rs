@@ -10,6 +10,9 @@ use super::documents::{Built, network};
 use crate::harness::Setup;
 use crate::lane::stage::{Client, Reply, Stage};
 
+/// The graphs that are drawn unless `KL_SCOPE_SEED` names others: the same each time, so what fails fails again.
+const SEED: u64 = 20_261_129;
+
 /// Asks for a scope of the state `net`.
 pub(super) async fn expand(client: &Client<'_>, mut request: Value) -> Reply {
     let stage = client.stage;
@@ -285,8 +288,11 @@ fn shuffled(rng: &mut StdRng, serial: u64) -> Built {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_graph_that_was_patched_gives_the_scope_of_one_built_anew() {
-    let seed: u64 = rand::random();
-    println!("seed {seed}");
+    let seed: u64 = match std::env::var("KL_SCOPE_SEED") {
+        Ok(text) => text.parse().expect("KL_SCOPE_SEED is a number"),
+        Err(_) => SEED,
+    };
+    println!("KL_SCOPE_SEED={seed}");
     let mut rng = StdRng::seed_from_u64(seed);
     let setup = Setup {
         replicas: 2,

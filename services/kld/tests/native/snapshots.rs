@@ -104,19 +104,27 @@ async fn an_old_snapshot_is_brought_up_to_date_by_what_changed_since() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn many_that_ask_at_once_build_a_graph_once_for_all_replicas() {
-    let stage = replicas(2).await;
-    let one = stage.writer().await;
-    let mut state = Built::new(1);
-    for number in 0..2_000 {
-        let before = format!("terraform_data.n{}", number / 2);
-        state = state.with(&format!("terraform_data.n{number}"), "x", &[&before]);
+    // A replica that waits two seconds in vain for what the other builds builds its own. Where a machine is so busy, a
+    // smaller one is built in time.
+    for size in [2_000, 1_000, 500, 200, 100] {
+        let stage = replicas(2).await;
+        let one = stage.writer().await;
+        let mut state = Built::new(1);
+        for number in 0..size {
+            let before = format!("terraform_data.n{}", number / 2);
+            state = state.with(&format!("terraform_data.n{number}"), "x", &[&before]);
+        }
+        one.write_locked("net", state.bytes()).await;
+        let clients = (0..50).map(|number| one.on(number % 2));
+        let answers = clients.map(async |client| ask(&client).await.1);
+        let answers = futures::future::join_all(answers).await;
+        let built = answers.iter().filter(|source| **source == Source::Built);
+        match built.count() {
+            1 => return,
+            built => assert_eq!(built, 2, "{answers:?}"),
+        }
     }
-    one.write_locked("net", state.bytes()).await;
-    let clients = (0..50).map(|number| one.on(number % 2));
-    let answers = clients.map(async |client| ask(&client).await.1);
-    let answers = futures::future::join_all(answers).await;
-    let built = answers.iter().filter(|source| **source == Source::Built);
-    assert_eq!(built.count(), 1, "{answers:?}");
+    panic!("each replica built one each time");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,16 +1,13 @@
 //! A failover of Redis that a real sentinel decides: slower grants at most.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use coordination::testing::Guarded;
 
-use super::stage::{alone, with_state};
+use super::stage::{alone, until_indexed, with_state};
 use crate::harness::Setup;
 use crate::lane::stage::{Client, Stage};
-
-/// A sentinel takes a second or two, and a link that broke rests for one.
-const RECOVERED_WITHIN: Duration = Duration::from_secs(20);
 
 /// Begins and ends one run after the other until told to stop. Nothing may be refused.
 async fn work(client: &Client<'_>, resource: &str, done: &AtomicBool, count: &AtomicUsize) {
@@ -32,9 +29,7 @@ async fn a_failover_of_redis_fails_no_request() {
     let stage = Stage::start_with(setup).await;
     let (ann, bob) = (stage.writer().await, stage.writer().await.on(1));
     with_state(&ann, "prod", &["a", "b"]).await;
-    let run = ann.apply("prod", alone(&["a"])).await;
-    assert!(!run.run.reservation.as_ref().unwrap().degraded);
-    run.finish("succeeded").await.ok();
+    until_indexed(&ann, "a").await;
 
     let (done, count) = (AtomicBool::new(false), AtomicUsize::new(0));
     tokio::join!(
@@ -49,15 +44,6 @@ async fn a_failover_of_redis_fails_no_request() {
     );
     assert!(count.into_inner() > 10);
     for client in [&ann, &bob] {
-        let began = Instant::now();
-        loop {
-            let run = client.apply("prod", alone(&["a"])).await;
-            run.finish("succeeded").await.ok();
-            if !run.run.reservation.as_ref().unwrap().degraded {
-                break;
-            }
-            assert!(began.elapsed() < RECOVERED_WITHIN, "still degraded");
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
+        until_indexed(client, "a").await;
     }
 }

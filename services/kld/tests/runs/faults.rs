@@ -18,6 +18,7 @@ async fn an_upload_whose_answer_was_lost_is_committed_once() {
     let wire = Wire::start().await;
     let setup = Setup {
         database_address: Some(wire.address),
+        acquire_timeout: Duration::from_secs(1),
         ..Setup::default()
     };
     let app = TestApp::start_with(TestDatabase::create().await, setup).await;
@@ -33,6 +34,8 @@ async fn an_upload_whose_answer_was_lost_is_committed_once() {
         let (answer, ()) = tokio::join!(run.upload("tf", upload.clone()), async {
             tokio::time::sleep(Duration::from_millis(n)).await;
             wire.cut();
+            // Only the last state of a wire is seen: it has to last until the connections have broken.
+            tokio::time::sleep(Duration::from_millis(20)).await;
             wire.mend();
         });
         let mut status = answer.status;

@@ -1,11 +1,16 @@
 //! Runs in words: a scope, a client that begins, a Terraform that reads and writes the slice.
 
+use std::time::{Duration, Instant};
+
 use protocol::Code;
 use protocol::runs::Run;
 use serde_json::{Value, json};
 
 use crate::lane::documents::Doc;
 use crate::lane::stage::{Client, Reply, lock_info};
+
+/// A failover of Redis takes a second or two, and a link that broke rests for one.
+const INDEXED_WITHIN: Duration = Duration::from_secs(20);
 
 /// The address of a resource of [`Doc`].
 pub(crate) fn address(name: &str) -> String {
@@ -210,6 +215,21 @@ pub(crate) async fn with_state(client: &Client<'_>, name: &str, resources: &[&st
         document = document.with(resource, "start");
     }
     client.write_locked(name, document.bytes()).await;
+}
+
+/// Begins and ends runs on one resource until the index of reservations takes part. The first to ask Redis has to
+/// connect to it, which may take longer than an answer is waited for.
+pub(crate) async fn until_indexed(client: &Client<'_>, resource: &str) {
+    let began = Instant::now();
+    loop {
+        let run = client.apply("prod", alone(&[resource])).await;
+        run.finish("succeeded").await.ok();
+        if !run.run.reservation.as_ref().unwrap().degraded {
+            return;
+        }
+        assert!(began.elapsed() < INDEXED_WITHIN, "still degraded");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
 }
 
 /// What a resource of the state is now.

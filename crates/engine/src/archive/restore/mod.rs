@@ -1,37 +1,33 @@
-//! Restoring versions one by one into a state that nobody sees. Small ones share a transaction.
+//! Restoring versions one by one into a state that nobody sees. What a version has changed is written while the next one is
+//! read and proven.
 
+mod writer;
+
+use std::borrow::Cow;
 use std::collections::HashMap;
-use std::time::{Duration, Instant};
 
 use archive::{Frame, Origin, Run, Verified, Version, VersionContent, VersionRows};
 use bytes::Bytes;
 use chrono::Utc;
-use protocol::{JobId, VersionId};
+use protocol::JobId;
 use serde_json::{Value, json};
-use store::{
-    Form, NewInstance, NewOutput, RestoredVersion, SealedKind, SealedPlace, SealingKey, WorkspaceTx,
-};
+use store::{Form, SealedKind, SealedPlace, SealingKey};
 use uuid::Uuid;
 
+use self::writer::{Item, Prepared, Writing};
 use super::attempt::Attempt;
 use super::export::ToldRun;
 use super::import::{origin_word, seq_of};
 use super::outcome::Failure;
 use crate::compare::compare;
-use crate::write::prepare::{new_instance, opaque_reason};
-use crate::write::{is_indexable, unindexable};
-
-/// For so long, and for so many bytes of rows, versions are added to a transaction. One of a larger document is not left
-/// open: reading the next one may take longer than a transaction may be idle.
-const BATCH_TIME: Duration = Duration::from_millis(500);
-const BATCH_BYTES: usize = 8 << 20;
-const BATCH_DOCUMENT_BYTES: u64 = 64 << 20;
+use crate::write::prepare::opaque_reason;
+use crate::write::{is_indexable, new_instance, new_output, unindexable};
 
 /// Restores versions in the order of the archive. What it restored counts once it has [finished](Restorer::finish).
 pub(super) struct Restorer<'a> {
     attempt: &'a Attempt,
     verified: &'a Verified,
-    batch: Option<Batch>,
+    writing: Writing<'a>,
     /// By id.
     runs: HashMap<&'a str, &'a Run>,
     /// Digest of the rows that live now: what a version without rows carries on.
@@ -43,42 +39,12 @@ pub(super) struct Restorer<'a> {
     key: Option<SealingKey>,
 }
 
-/// A transaction with the last versions in it.
-struct Batch {
-    tx: WorkspaceTx,
-    began: Instant,
-    bytes: usize,
-}
-
-/// What is stored of a version beside its facts.
-#[derive(Default)]
-struct Prepared<'v> {
-    closed: Vec<Vec<u8>>,
-    outputs_closed: Vec<String>,
-    instances: Vec<NewInstance<'v>>,
-    outputs: Vec<NewOutput<'v>>,
-    parts: Vec<([u8; 32], &'v [u8])>,
-    header: Option<Vec<u8>>,
-    opaque_reason: Option<String>,
-    instance_count: u64,
-}
-
-impl Prepared<'_> {
-    /// About what it adds to a transaction.
-    fn bytes(&self) -> usize {
-        let instances = self.instances.iter().map(|row| row.body.len());
-        let outputs = self.outputs.iter().map(|row| row.body.len());
-        let parts = self.parts.iter().map(|(_, body)| body.len());
-        instances.chain(outputs).chain(parts).sum()
-    }
-}
-
 impl<'a> Restorer<'a> {
-    pub(super) fn new(attempt: &'a Attempt, verified: &'a Verified) -> Result<Self, Failure> {
-        Ok(Self {
+    pub(super) fn new(attempt: &'a Attempt, verified: &'a Verified) -> Self {
+        Self {
             attempt,
             verified,
-            batch: None,
+            writing: Writing::new(attempt),
             runs: verified
                 .runs
                 .iter()
@@ -87,7 +53,7 @@ impl<'a> Restorer<'a> {
             rows_digest: [0; 32],
             diverged: false,
             key: None,
-        })
+        }
     }
 
     /// Notes a version that an earlier attempt has restored.
@@ -109,8 +75,8 @@ impl<'a> Restorer<'a> {
         Some(rows)
     }
 
-    /// Restores one version; answers its id here.
-    pub(super) fn restore(&mut self, version: &Version<'_>) -> Result<Uuid, Failure> {
+    /// Restores one version.
+    pub(super) fn restore(&mut self, version: &Version<'_>) -> Result<(), Failure> {
         let was_diverged = self.diverged;
         let carried = self.rows_digest;
         let rows = self.follow(version);
@@ -142,20 +108,25 @@ impl<'a> Restorer<'a> {
         } else {
             carried
         };
-        self.insert(version, form, &prepared, &rows_digest, document.as_deref())
+        self.writing.write(Item {
+            meta: meta.clone(),
+            form,
+            prepared,
+            rows_digest,
+            document,
+            provenance: self.provenance(version),
+        })
     }
 
-    /// Commits what is restored so far.
-    pub(super) fn finish(&mut self) -> Result<(), Failure> {
-        match self.batch.take() {
-            Some(batch) => Ok(self.attempt.wait(batch.tx.commit())?),
-            None => Ok(()),
-        }
+    /// Commits what is restored so far; answers the id that each version has here.
+    pub(super) fn finish(mut self) -> Result<HashMap<u64, Uuid>, Failure> {
+        self.writing.commit()?;
+        Ok(self.writing.into_ids())
     }
 
     /// Compares a whole state with the rows that live here, where the archive's own comparison does not hold.
     fn compared<'v>(&mut self, rows: &'v VersionRows<'_>) -> Result<Prepared<'v>, Failure> {
-        self.finish()?;
+        self.writing.commit()?;
         let (attempt, state) = (self.attempt, self.attempt.job.state_id);
         let mut tx = attempt.begin_read()?;
         let live = attempt.wait(store::list_live_rows(&mut tx, state))?;
@@ -200,86 +171,6 @@ impl<'a> Restorer<'a> {
         };
         key.pack(&place, document)
             .map_err(|error| Failure::last("internal", error.to_string()))
-    }
-
-    fn insert(
-        &mut self,
-        version: &Version<'_>,
-        form: Form,
-        prepared: &Prepared<'_>,
-        rows_digest: &[u8; 32],
-        document: Option<&[u8]>,
-    ) -> Result<Uuid, Failure> {
-        let (attempt, state) = (self.attempt, self.attempt.job.state_id);
-        let meta = &version.entry.meta;
-        let seq = seq_of(meta.seq);
-        let changed = prepared.closed.len().max(prepared.instances.len())
-            + prepared.outputs_closed.len().max(prepared.outputs.len());
-        let provenance = self.provenance(version);
-        let Batch {
-            mut tx,
-            began,
-            bytes,
-        } = match self.batch.take() {
-            Some(batch) => batch,
-            None => Batch {
-                tx: attempt.begin()?,
-                began: Instant::now(),
-                bytes: 0,
-            },
-        };
-        let bytes = bytes + prepared.bytes() + document.map_or(0, <[u8]>::len);
-        let (id, batch) = attempt.wait(async {
-            let wanted = meta.id.parse::<VersionId>().ok().map(|id| id.as_uuid());
-            let id = match wanted {
-                Some(id) if !store::version_id_is_taken(&mut tx, id).await? => id,
-                _ => Uuid::now_v7(),
-            };
-            let restored = RestoredVersion {
-                state_id: state,
-                seq,
-                id,
-                serial: meta.serial,
-                lineage: meta.lineage.as_deref(),
-                terraform_version: meta.terraform_version.as_deref(),
-                source: &meta.source,
-                created_at: meta.created_at,
-                created_by: &meta.created_by,
-                principal_id: attempt.job.principal.as_str(),
-                forced: meta.forced,
-                unlocked: meta.unlocked,
-                form,
-                opaque_reason: prepared.opaque_reason.as_deref(),
-                header: prepared.header.as_deref(),
-                rows_digest,
-                sha256: &meta.sha256.0,
-                byte_size: i64::try_from(meta.bytes).unwrap_or(i64::MAX),
-                instance_count: i64::try_from(prepared.instance_count).unwrap_or(i64::MAX),
-                rows_changed: i64::try_from(changed).unwrap_or(i64::MAX),
-                provenance,
-            };
-            store::insert_restored_version(&mut tx, &restored).await?;
-            store::close_instances(&mut tx, state, seq, &prepared.closed).await?;
-            store::close_outputs(&mut tx, state, seq, &prepared.outputs_closed).await?;
-            store::insert_instances(&mut tx, state, seq, &prepared.instances).await?;
-            store::insert_outputs(&mut tx, state, seq, &prepared.outputs).await?;
-            store::insert_parts(&mut tx, state, &prepared.parts).await?;
-            if let Some(document) = document {
-                store::insert_document(&mut tx, state, seq, document).await?;
-            }
-            let is_full = bytes >= BATCH_BYTES
-                || began.elapsed() >= BATCH_TIME
-                || meta.bytes > BATCH_DOCUMENT_BYTES;
-            let batch = if is_full {
-                tx.commit().await?;
-                None
-            } else {
-                Some(Batch { tx, began, bytes })
-            };
-            Ok::<_, Failure>((id, batch))
-        })?;
-        self.batch = batch;
-        Ok(id)
     }
 
     /// All that the archive says of a run, or its id where it says no more.
@@ -343,20 +234,12 @@ fn born<'v>(rows: &'v VersionRows<'_>, instances: &[usize], outputs: &[usize]) -
             .collect(),
         outputs: outputs
             .iter()
-            .map(|&index| {
-                let output = &state.outputs[index];
-                NewOutput {
-                    name: &output.name,
-                    name_token: output.name_token,
-                    body: &output.body,
-                    digest: output.digest.0,
-                }
-            })
+            .map(|&index| new_output(&state.outputs[index]))
             .collect(),
         parts: state
             .parts
             .iter()
-            .map(|part| (part.digest.0, &*part.body))
+            .map(|part| (part.digest.0, Cow::Borrowed(&*part.body)))
             .collect(),
         header: Some(state.header.encode()),
         instance_count: rows.instance_count,
