@@ -2,8 +2,9 @@
 //!
 //! Each round commits one address through a run on the first replica. Then the second replica, which holds the graph of an
 //! older version, is asked for a scope; and a third one, started for the round, which holds nothing and must fetch the
-//! snapshot that was published. Both have answered about another state before, so that neither their connections nor their
-//! statements are new. The warm side are scopes on the first replica after it has seen the version.
+//! snapshot that was published. Both have answered about another state before, and the second one has brought its graph up
+//! to date, so that neither their connections nor their statements are new, and their caller is known. The warm side are
+//! scopes on the first replica after it has seen the version.
 //!
 //! At last many clients ask both of two new replicas for the graph of a state that nobody has asked about.
 
@@ -34,6 +35,8 @@ const ROUNDS: usize = 12;
 /// Scopes on the small state before one that counts: each connection of the pool must have prepared its statements.
 const WARMING: usize = 48;
 const WARM: usize = 15;
+/// Commits to the small state that the second replica follows before one that counts, for the same reason.
+const FOLLOWED: usize = 64;
 const AT_ONCE: usize = 50;
 const PUBLISHED_WITHIN: Duration = Duration::from_secs(30);
 
@@ -62,13 +65,19 @@ pub(super) async fn measure(bench: &Bench, report: &Report) -> Result<()> {
     wait_for_snapshot(&stack).await?;
     large.ask(&second).await?;
 
-    let mut writer = Writer::begin(&first, &block).await?;
+    let mut follow = Writer::begin(&first, small).await?;
+    for _ in 0..FOLLOWED {
+        follow.commit().await?;
+        small.ask(&second).await?;
+    }
+    let mut writer = Writer::begin(&first, large).await?;
     let (mut warm, mut other, mut new) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
         let third = stack.another_replica().await?;
         let newcomer = Client::at(&stack, third.url());
         small.warm_up(&newcomer).await?;
         writer.commit().await?;
+        small.ask(&second).await?;
         other.push(ms(large.ask(&second).await?));
         new.push(ms(large.ask(&newcomer).await?));
         large.ask(&first).await?;
@@ -213,8 +222,8 @@ struct Writer {
 }
 
 impl Writer {
-    async fn begin(client: &Client, block: &str) -> Result<Self> {
-        let run = client.begin_run(STATE, scope(block)).await?;
+    async fn begin(client: &Client, on: Question<'_>) -> Result<Self> {
+        let run = client.begin_run(on.state, scope(on.block)).await?;
         run.lock("bench").await?;
         let slice = run.read().await?.to_vec();
         Ok(Self { run, slice })
