@@ -18,13 +18,18 @@ pub(crate) async fn end_held(
     end: End,
     reason: &str,
 ) -> Result<bool, EngineError> {
+    if end == End::Released {
+        // Leaves nothing behind, so there is nothing to be looked at first.
+        locking::point!(ReleaseBefore);
+        let is_ended = store::end_reservation(tx, held.state_id, held.id, end, reason).await?;
+        locking::point!(ReleaseAfter);
+        return Ok(is_ended);
+    }
     let Some(held) = store::lock_active(tx, held.id).await? else {
         return Ok(false);
     };
     match end {
-        End::Released => {
-            locking::point!(ReleaseBefore);
-        }
+        End::Released => {}
         End::Expired => {
             locking::point!(ExpireBefore);
         }
@@ -32,8 +37,7 @@ pub(crate) async fn end_held(
             locking::point!(BreakBefore);
         }
     }
-    let is_left_behind = end != End::Released && may_have_applied(&held);
-    if is_left_behind && holds(Rule::UnsettledMarks) {
+    if may_have_applied(&held) && holds(Rule::UnsettledMarks) {
         let claims = store::find_claims(tx, &[held.id]).await?;
         let mut paths = write_paths(claims.get(&held.id));
         if let Some(run) = held.run_id {
@@ -44,9 +48,7 @@ pub(crate) async fn end_held(
     }
     let is_ended = store::end_reservation(tx, held.state_id, held.id, end, reason).await?;
     match end {
-        End::Released => {
-            locking::point!(ReleaseAfter);
-        }
+        End::Released => {}
         End::Expired => {
             locking::point!(ExpireAfter);
         }

@@ -21,6 +21,69 @@ pub(crate) struct Ask<'a> {
     pub(crate) info: &'a LockInfo,
 }
 
+/// Grants the claims in one statement if nobody is in the way, not even one who is due, and the state is at version `head`
+/// where that is given; with it the run, if it is recorded, has them. `None`: the long way is to be gone. The caller holds the
+/// ledger, and everybody who wants something of the state waits for it.
+pub(crate) async fn grant_at_once(
+    tx: &mut WorkspaceTx,
+    caller: &Caller,
+    state: &State,
+    ask: &Ask<'_>,
+    head: Option<i64>,
+) -> Result<Option<Reservation>, EngineError> {
+    // The long way is the one whose rules can be taken away.
+    let rules = [Rule::LedgerCheck, Rule::MixedLanes, Rule::TokenRise];
+    if !rules.into_iter().all(holds) {
+        return Ok(None);
+    }
+    locking::point!(ReserveAfterHeadLock);
+    locking::point!(ReserveAfterExpiry);
+    locking::point!(ReserveAfterCheck);
+    let info = serde_json::to_string(ask.info).unwrap_or_default();
+    let new = ask.reservation(caller, state, &info);
+    let Some(granted) = store::grant_if_free(tx, &new, ask.claims, head).await? else {
+        return Ok(None);
+    };
+    record(tx, caller, state, ask).await?;
+    Ok(Some(granted))
+}
+
+impl Ask<'_> {
+    fn reservation<'r>(
+        &'r self,
+        caller: &'r Caller,
+        state: &State,
+        info: &'r str,
+    ) -> NewReservation<'r> {
+        NewReservation {
+            id: Uuid::now_v7(),
+            state_id: state.id,
+            run_id: Some(self.run),
+            lane: Lane::Native,
+            idem_key: self.key,
+            lease_seconds: Some(times::lease(self.lease_seconds)),
+            base_seq: state.head_seq,
+            info,
+            principal_id: caller.principal().as_str(),
+        }
+    }
+}
+
+async fn record(
+    tx: &mut WorkspaceTx,
+    caller: &Caller,
+    state: &State,
+    ask: &Ask<'_>,
+) -> Result<(), EngineError> {
+    let what = audit::What::Reserved {
+        lock: ask.info,
+        claims: ask.claims,
+    };
+    audit::record(tx, caller, state.id, &state.name, what).await?;
+    locking::point!(ReserveAfterInsert);
+    Ok(())
+}
+
 /// Room for claims, as long as the caller holds the ledger.
 pub(crate) struct Room(ClaimSet);
 
@@ -67,28 +130,10 @@ pub(crate) async fn insert(
         }
     }
     locking::point!(ReserveAfterCheck);
-    let reservation = store::insert_native(
-        tx,
-        &NewReservation {
-            id: Uuid::now_v7(),
-            state_id: locked.id,
-            run_id: Some(ask.run),
-            lane: Lane::Native,
-            idem_key: ask.key,
-            lease_seconds: Some(times::lease(ask.lease_seconds)),
-            base_seq: locked.head_seq,
-            info: &serde_json::to_string(ask.info).unwrap_or_default(),
-            principal_id: caller.principal().as_str(),
-        },
-        ask.claims,
-    )
-    .await?;
-    let what = audit::What::Reserved {
-        lock: ask.info,
-        claims: ask.claims,
-    };
-    audit::record(tx, caller, locked.id, &locked.name, what).await?;
-    locking::point!(ReserveAfterInsert);
+    let info = serde_json::to_string(ask.info).unwrap_or_default();
+    let new = ask.reservation(caller, locked, &info);
+    let reservation = store::insert_native(tx, &new, ask.claims).await?;
+    record(tx, caller, locked, ask).await?;
     Ok(reservation)
 }
 

@@ -9,7 +9,7 @@ mod grant;
 
 pub(crate) use end::{end_held, left_out_paths};
 pub(crate) use extend::{extend, hold};
-pub(crate) use grant::{Ask, clear_way, in_the_way, insert, make_room, overlapping};
+pub(crate) use grant::{Ask, clear_way, grant_at_once, in_the_way, insert, make_room, overlapping};
 
 use graph::claims::{Access, Claim, ClaimSet, Path};
 use protocol::scope::{ClaimMode, ScopeClaim};

@@ -21,7 +21,7 @@ use super::view::view;
 use crate::graphs::Prepared;
 use crate::lock::same_spelling;
 use crate::queue::{Request, Waiting};
-use crate::reservations::{Ask, insert, make_room};
+use crate::reservations::{Ask, grant_at_once, insert, make_room};
 use crate::scope::{Expanded, has_rows};
 use crate::tries::Tries;
 use crate::{Caller, Engine, EngineError};
@@ -334,17 +334,26 @@ impl Engine {
         run: Uuid,
         asking: &Asking<'_>,
     ) -> Result<(Expanded, Uuid), EngineError> {
+        let (key, info) = (RunId::from_uuid(run).to_string(), asking.lock_info(run));
+        let claims = expanded.contract.reservation_candidates.clone();
+        let ask = Ask {
+            run,
+            key: &key,
+            claims: &claims,
+            lease_seconds: asking.lease_seconds,
+            info: &info,
+        };
         store::lock_ledger(tx, state.id).await?;
-        let claims = &expanded.contract.reservation_candidates;
-        let room = make_room(tx, caller, state, claims).await?;
+        let at_once = grant_at_once(tx, caller, state, &ask, Some(expanded.seq)).await?;
+        if let Some(granted) = at_once {
+            return Ok((expanded, granted.id));
+        }
+        let room = make_room(tx, caller, state, &claims).await?;
         let locked = store::lock_state(tx, state.id).await?;
         let expanded = self.on_head(tx, &locked, &request.scope, expanded).await?;
         let ask = Ask {
-            run,
-            key: &RunId::from_uuid(run).to_string(),
             claims: &expanded.contract.reservation_candidates,
-            lease_seconds: asking.lease_seconds,
-            info: &asking.lock_info(run),
+            ..ask
         };
         let reservation = insert(tx, caller, &locked, &room, &ask).await?;
         Ok((expanded, reservation.id))

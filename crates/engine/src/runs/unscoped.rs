@@ -16,7 +16,7 @@ use super::standing::{alive, kind_text};
 use super::view::{view, view_reservation};
 use super::{is_own, may_write, run_of};
 use crate::lock::same_spelling;
-use crate::reservations::{Ask, end_held, extend, insert, make_room, read_claims};
+use crate::reservations::{Ask, end_held, extend, grant_at_once, insert, make_room, read_claims};
 use crate::tries::Tries;
 use crate::{Caller, Engine, EngineError};
 
@@ -227,9 +227,12 @@ impl Engine {
         store::lock_run(&mut tx, run).await?;
         let record = find_own(&mut tx, caller, run).await?;
         if let Some(held) = held(&mut tx, &record).await? {
+            // All that can be done before others have to wait for the ledger.
+            store::set_run_reservation(&mut tx, record.id, None, record.base_seq).await?;
             store::lock_ledger(&mut tx, record.state_id).await?;
-            if end_held(&mut tx, &held, End::Released, "its run gave it up").await? {
-                store::set_run_reservation(&mut tx, record.id, None, record.base_seq).await?;
+            if !end_held(&mut tx, &held, End::Released, "its run gave it up").await? {
+                // Somebody else has ended it, which is to be seen.
+                return Ok(tx.rollback().await?);
             }
         }
         Ok(tx.commit().await?)
@@ -316,9 +319,6 @@ async fn reserve(
     lease_seconds: i64,
 ) -> Result<Reservation, EngineError> {
     let asking = Asking::new("reserve", &record.command, &record.who, None)?;
-    store::lock_ledger(tx, state.id).await?;
-    let room = make_room(tx, caller, state, claims).await?;
-    let locked = store::lock_state(tx, state.id).await?;
     // A run may reserve more than once, and each grant has a key of its own.
     let key = format!(
         "{}/{}",
@@ -332,6 +332,12 @@ async fn reserve(
         lease_seconds,
         info: &asking.lock_info(record.id),
     };
+    store::lock_ledger(tx, state.id).await?;
+    if let Some(granted) = grant_at_once(tx, caller, state, &ask, None).await? {
+        return Ok(granted);
+    }
+    let room = make_room(tx, caller, state, claims).await?;
+    let locked = store::lock_state(tx, state.id).await?;
     let reservation = insert(tx, caller, &locked, &room, &ask).await?;
     let base = locked.head_seq;
     store::set_run_reservation(tx, record.id, Some(reservation.id), base).await?;

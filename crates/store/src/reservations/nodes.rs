@@ -20,6 +20,112 @@ pub async fn insert_native(
     Ok(granted)
 }
 
+/// Grants these claims in one statement, if nobody excludes them and the state is active, at version `head_seq` where that
+/// is given. The run, where it is recorded already, has the reservation then. `None`: something is in the way. The caller
+/// holds the ledger; the state's row is locked by this. `new.base_seq` is not asked for: the base is the head.
+pub async fn grant_if_free(
+    tx: &mut WorkspaceTx,
+    new: &NewReservation<'_>,
+    claims: &ClaimSet,
+    head_seq: Option<i64>,
+) -> Result<Option<Reservation>, Error> {
+    let nodes = claims.nodes();
+    let (paths, modes) = claim_columns(claims);
+    let (hashes, node_modes) = node_columns(&nodes);
+    let (_, masks) = asked_columns(&nodes);
+    let granted = sqlx::query_as!(
+        Reservation,
+        r#"
+            WITH state AS (
+                SELECT head_seq
+                FROM states
+                WHERE workspace_id = $1 AND id = $3 AND lifecycle = 'active' AND head_seq = coalesce($7, head_seq)
+                FOR UPDATE
+            ),
+            free AS (
+                SELECT head_seq
+                FROM state
+                WHERE NOT EXISTS (
+                    SELECT
+                    FROM unnest($13::bigint[], $15::smallint[]) AS asked (hash, mask)
+                    CROSS JOIN LATERAL (
+                        SELECT
+                        FROM reservation_nodes
+                        WHERE workspace_id = $1 AND state_id = $3 AND node_hash = asked.hash AND mode & asked.mask <> 0
+                        OFFSET 0
+                    ) AS n
+                ) AND NOT EXISTS (
+                    SELECT
+                    FROM reservations
+                    WHERE workspace_id = $1 AND state_id = $3 AND status = 'active' AND lane <> 'native'
+                )
+            ),
+            head AS (
+                UPDATE lock_heads
+                SET token = token + 1, gen = gen + 1
+                FROM free
+                WHERE workspace_id = $1 AND state_id = $3
+                RETURNING token, gen, free.head_seq
+            ),
+            granted AS (
+                INSERT INTO reservations (
+                    workspace_id, id, state_id, lane, idem_key, token, incarnation, lease_seconds,
+                    expires_at, base_seq, granted_gen, info, principal_id, run_id
+                )
+                SELECT $1, $2, $3, $4, $5, head.token, s.incarnation, $6::bigint,
+                       clock_timestamp() + make_interval(secs => $6::bigint::double precision), head.head_seq, head.gen, $8,
+                       $9, $10
+                FROM head, lock_service s
+                RETURNING id, state_id, run_id, lane, idem_key, token, incarnation, granted_gen, status, lease_seconds,
+                          expires_at, base_seq, end_reason, info, principal_id, created_at, last_active_at, began_at
+            ),
+            claimed AS (
+                INSERT INTO claims (workspace_id, reservation_id, path, mode)
+                SELECT $1, $2, string_to_array(u.path, E'\n'), u.mode
+                FROM granted, unnest($11::text[], $12::text[]) AS u (path, mode)
+            ),
+            to_be_found AS (
+                INSERT INTO reservation_nodes (workspace_id, state_id, node_hash, mode, reservation_id)
+                SELECT $1, $3, u.hash, u.mode, $2
+                FROM granted, unnest($13::bigint[], $14::smallint[]) AS u (hash, mode)
+            ),
+            taken AS (
+                UPDATE runs
+                SET reservation_id = $2, base_seq = granted.base_seq
+                FROM granted
+                WHERE runs.workspace_id = $1 AND runs.id = $10
+            )
+            SELECT id AS "id!", state_id AS "state_id!", run_id, lane AS "lane!", idem_key AS "idem_key!",
+                   token AS "token!", incarnation AS "incarnation!", granted_gen AS "granted_gen!",
+                   status AS "status!", lease_seconds, expires_at, base_seq AS "base_seq!", end_reason,
+                   info AS "info!", principal_id AS "principal_id!", created_at AS "created_at!",
+                   last_active_at AS "last_active_at!", began_at, false AS "due!"
+            FROM granted
+        "#,
+        tx.workspace().as_str(),
+        new.id,
+        new.state_id,
+        new.lane.as_str(),
+        new.idem_key,
+        new.lease_seconds,
+        head_seq,
+        new.info,
+        new.principal_id,
+        new.run_id,
+        &paths,
+        &modes as &[&str],
+        &hashes,
+        &node_modes,
+        &masks,
+    )
+    .fetch_optional(&mut **tx)
+    .await?;
+    if let Some(granted) = &granted {
+        note_grant(tx, granted, nodes);
+    }
+    Ok(granted)
+}
+
 /// Replaces the claims of an active reservation by a set that grants at least as much. The caller holds the ledger and the
 /// reservation, and has found no conflict.
 pub async fn replace_claims(
@@ -72,6 +178,14 @@ pub(super) fn node_columns(nodes: &Nodes) -> (Vec<i64>, Vec<i16>) {
     nodes
         .iter()
         .map(|node| (node.hash.get(), i16::from(node.mode.bit())))
+        .unzip()
+}
+
+/// Hashes of nodes, and what excludes each.
+fn asked_columns(nodes: &Nodes) -> (Vec<i64>, Vec<i16>) {
+    nodes
+        .iter()
+        .map(|node| (node.hash.get(), i16::from(node.mode.conflict_mask())))
         .unzip()
 }
 
@@ -142,10 +256,7 @@ pub async fn list_conflicting(
     nodes: &Nodes,
     own: Option<Uuid>,
 ) -> Result<Vec<Uuid>, Error> {
-    let (hashes, masks): (Vec<i64>, Vec<i16>) = nodes
-        .iter()
-        .map(|node| (node.hash.get(), i16::from(node.mode.conflict_mask())))
-        .unzip();
+    let (hashes, masks) = asked_columns(nodes);
     let ids = sqlx::query_scalar!(
         r#"
             SELECT n.reservation_id AS "id!"
