@@ -22,7 +22,11 @@ pub async fn insert_native(
 
 /// Grants these claims in one statement, if nobody excludes them and the state is active, at version `head_seq` where that
 /// is given. The run, where it is recorded already, has the reservation then. `None`: something is in the way. The caller
-/// holds the ledger; the state's row is locked by this. `new.base_seq` is not asked for: the base is the head.
+/// holds the ledger.
+///
+/// The base is the head, whatever `new.base_seq` says. The state's row is not locked: a commit that is under way is of
+/// somebody whose claims do not touch these, or it would be in the way, and whatever else changes a state asks the ledger.
+/// So the head may move meanwhile, and what is claimed does not.
 pub async fn grant_if_free(
     tx: &mut WorkspaceTx,
     new: &NewReservation<'_>,
@@ -40,7 +44,6 @@ pub async fn grant_if_free(
                 SELECT head_seq
                 FROM states
                 WHERE workspace_id = $1 AND id = $3 AND lifecycle = 'active' AND head_seq = coalesce($7, head_seq)
-                FOR UPDATE
             ),
             free AS (
                 SELECT head_seq
