@@ -1,7 +1,7 @@
 //! Chaining audit logs in the background: each entry some time after its commit.
 
 use std::collections::HashSet;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use protocol::WorkspaceId;
 use store::tenancy::{audit_chain, workspaces};
@@ -27,9 +27,12 @@ impl Engine {
         let mut audited = self.db.audited();
         let mut pending = HashSet::new();
         let mut all = true;
+        let mut swept = Instant::now();
         loop {
-            if all {
+            // Also while a workspace fails again and again: others are not to wait for it.
+            if all || swept.elapsed() >= SWEEP {
                 all = !self.chain_all(&mut pending).await;
+                swept = Instant::now();
             }
             let is_done = pending.is_empty() && !all;
             let patience = if is_done { SWEEP } else { AGAIN };
@@ -38,7 +41,7 @@ impl Engine {
                 Ok(Err(RecvError::Lagged(_))) => all = true,
                 Ok(Err(RecvError::Closed)) => return,
                 // Time for a sweep, or for what failed.
-                Err(_) => all |= is_done,
+                Err(_) => {}
             }
             tokio::time::sleep(GATHER).await;
             loop {

@@ -145,10 +145,7 @@ impl Engine {
         let mut tx = self.begin_read(caller).await?;
         let state = store::find_state(&mut tx, caller.environment(), name).await?;
         let state = state.ok_or(EngineError::NoRun)?;
-        let record = find_own(&mut tx, caller, run).await?;
-        if record.state_id != state.id {
-            return Err(EngineError::NoRun);
-        }
+        let record = find_own(&mut tx, caller, run, Some(&state)).await?;
         let is_first = held(&mut tx, &record).await?.is_none();
         tx.commit().await?;
         if claims.is_empty() || !is_first {
@@ -206,7 +203,7 @@ impl Engine {
     /// Starts the lease of a run anew; answers how many claims live on. None is no error.
     pub async fn renew_unscoped_run(&self, caller: &Caller) -> Result<usize, EngineError> {
         let mut tx = self.begin_read(caller).await?;
-        let record = find_own(&mut tx, caller, run_of(caller)?).await?;
+        let record = find_own(&mut tx, caller, run_of(caller)?, None).await?;
         let held = held(&mut tx, &record).await?;
         let Some(Reservation { id, token, .. }) = held else {
             return Ok(0);
@@ -225,7 +222,7 @@ impl Engine {
         let mut tx = self.begin(caller).await?;
         let run = run_of(caller)?;
         store::lock_run(&mut tx, run).await?;
-        let record = find_own(&mut tx, caller, run).await?;
+        let record = find_own(&mut tx, caller, run, None).await?;
         if let Some(held) = held(&mut tx, &record).await? {
             // All that can be done before others have to wait for the ledger.
             store::set_run_reservation(&mut tx, record.id, None, record.base_seq).await?;
@@ -252,10 +249,7 @@ impl Engine {
             .await?
             .ok_or(EngineError::NoRun)?;
         same_spelling(&state, name)?;
-        let record = find_own(&mut tx, caller, run).await?;
-        if record.state_id != state.id {
-            return Err(EngineError::NoRun);
-        }
+        let record = find_own(&mut tx, caller, run, Some(&state)).await?;
         alive(&record)?;
         let holders = store::list_active(&mut tx, state.id).await?;
         tx.commit().await?;
@@ -278,21 +272,19 @@ pub(super) async fn lock_own(
         .ok_or(EngineError::NoRun)?;
     same_spelling(&state, name)?;
     store::lock_run(tx, run).await?;
-    let record = find_own(tx, caller, run).await?;
-    if record.state_id == state.id {
-        Ok((state, record))
-    } else {
-        Err(EngineError::NoRun)
-    }
+    let record = find_own(tx, caller, run, Some(&state)).await?;
+    Ok((state, record))
 }
 
-/// Finds a run, if it is the caller's own.
+/// Finds a run, of this state where one is given, if it is the caller's own. Of a run of another state nothing is said.
 async fn find_own(
     tx: &mut WorkspaceTx,
     caller: &Caller,
     run: Uuid,
+    state: Option<&State>,
 ) -> Result<RunStanding, EngineError> {
     let record = store::find_run_standing(tx, run).await?;
+    let record = record.filter(|record| state.is_none_or(|state| state.id == record.state_id));
     let record = record.ok_or(EngineError::NoRun)?;
     is_own(&record.principal_id, &record.who, caller)?;
     Ok(record)

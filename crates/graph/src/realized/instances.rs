@@ -20,7 +20,7 @@ const FREE: u32 = u32::MAX - 2;
 
 /// For so many changes a table of all instances is neither made nor copied: going through the instances of their nodes
 /// costs less.
-const FEW: usize = 32;
+const FEW: usize = 8;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Instances {

@@ -143,14 +143,15 @@ pub async fn find_or_create_state(
         .ok_or(Error::Moved("state was deleted meanwhile"))
 }
 
-/// Locks the row of a state until the transaction ends, and reads it as it is then.
+/// Locks the row of a state until the transaction ends, and reads it as it is then. Whoever only refers to the state, as a
+/// reservation does, does not wait for that.
 pub async fn lock_state(tx: &mut WorkspaceTx, id: Uuid) -> Result<State, Error> {
     let row = sqlx::query!(
         r#"
             SELECT id, name, head_seq, seq_floor, lifecycle, created_at
             FROM states
             WHERE workspace_id = $1 AND id = $2
-            FOR UPDATE
+            FOR NO KEY UPDATE
         "#,
         tx.workspace().as_str(),
         id,

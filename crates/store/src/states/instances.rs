@@ -42,6 +42,18 @@ pub struct NewInstance<'a> {
 }
 
 impl NewInstance<'_> {
+    /// How many bytes its texts have, those that it shares with others included.
+    #[must_use]
+    pub fn size_bytes(&self) -> usize {
+        let bytes = [&self.ord, &self.block, &self.body].map(|bytes| bytes.len());
+        let texts = [&self.module, &self.resource_type, &self.name].map(|text| text.len());
+        let perhaps = [&self.index_key, &self.deposed, &self.provider];
+        let perhaps = perhaps.map(|text| text.as_ref().map_or(0, |text| text.len()));
+        let of_others = self.dependencies.iter().map(String::len);
+        let counted = bytes.into_iter().chain(texts).chain(perhaps);
+        counted.chain(of_others).sum::<usize>() + self.address.len() + self.config_address.len()
+    }
+
     /// The same, borrowing nothing.
     #[must_use]
     pub fn into_owned(self) -> NewInstance<'static> {

@@ -78,14 +78,17 @@ impl Prepared<'_> {
 }
 
 impl Item<'_> {
-    /// About what it adds to a transaction.
+    /// About what it adds to a transaction, and what a copy of it takes: texts that rows share are counted for each.
     fn bytes(&self) -> usize {
         let prepared = &self.prepared;
-        let instances = prepared.instances.iter().map(|row| row.body.len());
+        let closed = prepared.closed.iter().map(Vec::len);
+        let outputs_closed = prepared.outputs_closed.iter().map(String::len);
+        let instances = prepared.instances.iter().map(NewInstance::size_bytes);
         let outputs = prepared.outputs.iter().map(|row| row.body.len());
         let parts = prepared.parts.iter().map(|(_, body)| body.len());
         let rows: usize = instances.chain(outputs).chain(parts).sum();
-        rows + self.document.as_ref().map_or(0, Vec::len)
+        let gone: usize = closed.chain(outputs_closed).sum();
+        rows + gone + self.document.as_ref().map_or(0, Vec::len)
     }
 
     fn into_owned(self) -> Item<'static> {
@@ -187,8 +190,8 @@ impl<'a> Writing<'a> {
 impl Drop for Writing<'_> {
     /// Waits until nothing is written any more: whoever comes next may clean up.
     fn drop(&mut self) {
+        // Not aborted: the database would go on with the statement that it has.
         if let Turn::Busy(task) = std::mem::replace(&mut self.turn, Turn::Over) {
-            task.abort();
             let _ = self.attempt.wait(task);
         }
     }
