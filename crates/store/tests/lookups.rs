@@ -62,6 +62,10 @@ async fn stage() -> Stage {
          SELECT $1, gen_random_uuid(), $2, 'apply', 'key ' || token, 'kl apply', 'ann', 'p', '{}', '{}', token, id
          FROM reservations WHERE token <= $3",
         "UPDATE states SET head_seq = $3 WHERE workspace_id = $1 AND id = $2",
+        "INSERT INTO states (workspace_id, id, environment_id, name)
+         SELECT $1, gen_random_uuid(), environment_id, 'other-' || n
+         FROM states, generate_series(1, $3) AS n
+         WHERE workspace_id = $1 AND states.id = $2",
     ];
     for insert in rows {
         let insert = sqlx::query(insert)
@@ -132,6 +136,8 @@ async fn versions_runs_and_states_are_found_without_reading_the_others() {
                 assert_eq!(standing.unwrap().reservation_id, run.reservation_id);
                 let found = store::find_state(&mut tx, &stage.environment, &name).await;
                 assert_eq!(found.unwrap().unwrap().id, state);
+                let found = store::find_head(&mut tx, &stage.environment, &name).await;
+                assert_eq!(found.unwrap().unwrap().version.unwrap().seq, MANY);
                 let read = rows_read(&mut tx).await - before;
                 // Two or three rows for each of the dozen questions, one of which steps over three more.
                 assert!(

@@ -19,10 +19,27 @@ pub(super) struct Prepared {
 }
 
 /// Rows to be born, borrowed from the document.
-pub(super) struct Births<'a> {
-    pub(super) instances: Vec<NewInstance<'a>>,
-    pub(super) outputs: Vec<NewOutput<'a>>,
-    pub(super) parts: Vec<([u8; 32], Cow<'a, [u8]>)>,
+#[derive(Default)]
+pub(crate) struct Births<'a> {
+    pub(crate) instances: Vec<NewInstance<'a>>,
+    pub(crate) outputs: Vec<NewOutput<'a>>,
+    pub(crate) parts: Vec<([u8; 32], Cow<'a, [u8]>)>,
+}
+
+impl<'a> Births<'a> {
+    /// These instances and outputs of a state, by their numbers in it, and all its parts.
+    pub(crate) fn of(state: &'a State<'_>, instances: &[usize], outputs: &[usize]) -> Self {
+        let instances = instances.iter().map(|&index| new_instance(state, index));
+        let outputs = outputs.iter().map(|&index| &state.outputs[index]);
+        let parts = state.parts.iter();
+        Self {
+            instances: instances.collect(),
+            outputs: outputs.map(new_output).collect(),
+            parts: parts
+                .map(|part| (part.digest.0, Cow::Borrowed(&*part.body)))
+                .collect(),
+        }
+    }
 }
 
 /// Compares with the head, brings what is new into rendered form, and proves that rendering gives the
@@ -72,25 +89,8 @@ impl Prepared {
         let Document::State(state) = document else {
             return None;
         };
-        Some(Births {
-            instances: self
-                .changes
-                .born
-                .iter()
-                .map(|&index| new_instance(state, index))
-                .collect(),
-            outputs: self
-                .changes
-                .outputs_born
-                .iter()
-                .map(|&index| new_output(&state.outputs[index]))
-                .collect(),
-            parts: state
-                .parts
-                .iter()
-                .map(|part| (part.digest.0, Cow::Borrowed(&*part.body)))
-                .collect(),
-        })
+        let changes = &self.changes;
+        Some(Births::of(state, &changes.born, &changes.outputs_born))
     }
 }
 

@@ -190,7 +190,7 @@ pub async fn find_ended_by_name(
             FROM reservations r
             JOIN states s ON s.workspace_id = r.workspace_id AND s.id = r.state_id
             WHERE r.workspace_id = $1 AND r.idem_key = $4 AND r.lane = 'terraform' AND r.status <> 'active'
-              AND s.environment_id = $2 AND lower(s.name) = lower($3)
+              AND s.environment_id = $2 AND s.folded_name = lower($3)
             ORDER BY r.created_at DESC
             LIMIT 1
         "#,

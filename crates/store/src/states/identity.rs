@@ -81,7 +81,7 @@ pub async fn find_state(
         r#"
             SELECT id, name, head_seq, seq_floor, lifecycle, created_at
             FROM states
-            WHERE workspace_id = $1 AND environment_id = $2 AND lower(name) = lower($3)
+            WHERE workspace_id = $1 AND environment_id = $2 AND folded_name = lower($3)
               AND lifecycle <> 'deleted'
         "#,
         tx.workspace().as_str(),
@@ -235,7 +235,7 @@ pub async fn find_deleted(
         r#"
             SELECT id
             FROM states
-            WHERE workspace_id = $1 AND environment_id = $2 AND lower(name) = lower($3)
+            WHERE workspace_id = $1 AND environment_id = $2 AND folded_name = lower($3)
               AND lifecycle = 'deleted'
             ORDER BY deleted_at DESC
         "#,
@@ -288,16 +288,20 @@ async fn list(
                          AND r.status = 'active'
                    ) AS "locked!"
             FROM states s
-            LEFT JOIN state_versions v
-                   ON v.workspace_id = s.workspace_id AND v.state_id = s.id AND v.seq = s.head_seq
+            LEFT JOIN LATERAL (
+                SELECT *
+                FROM state_versions
+                WHERE workspace_id = $1 AND state_id = s.id AND seq = s.head_seq
+                OFFSET 0
+            ) AS v ON true
             WHERE s.workspace_id = $1 AND s.environment_id = $2
-              AND (s.lifecycle = 'deleted') = $3 AND lower(s.name) > lower($4)
+              AND (s.lifecycle = 'deleted') = $3 AND s.folded_name > lower($4)
               AND (s.head_seq > 0 OR EXISTS (
                   SELECT FROM reservations r
                   WHERE r.workspace_id = s.workspace_id AND r.state_id = s.id
                     AND r.status = 'active'
               ))
-            ORDER BY lower(s.name), s.id
+            ORDER BY s.folded_name, s.id
             LIMIT $5
         "#,
         tx.workspace().as_str(),

@@ -210,11 +210,15 @@ pub async fn find_head(
                    v.unlocked AS "unlocked?", v.form AS "form?", v.opaque_reason AS "opaque_reason?",
                    v.header AS "header?", v.rows_digest AS "rows_digest?", v.sha256 AS "sha256?",
                    v.byte_size AS "byte_size?", v.instance_count AS "instance_count?",
-                   v.rows_changed AS "rows_changed?", v.run_id
+                   v.rows_changed AS "rows_changed?", v.run_id AS "run_id?"
             FROM states s
-            LEFT JOIN state_versions v
-                   ON v.workspace_id = s.workspace_id AND v.state_id = s.id AND v.seq = s.head_seq
-            WHERE s.workspace_id = $1 AND s.environment_id = $2 AND lower(s.name) = lower($3)
+            LEFT JOIN LATERAL (
+                SELECT *
+                FROM state_versions
+                WHERE workspace_id = $1 AND state_id = s.id AND seq = s.head_seq
+                OFFSET 0
+            ) AS v ON true
+            WHERE s.workspace_id = $1 AND s.environment_id = $2 AND s.folded_name = lower($3)
               AND s.lifecycle <> 'deleted'
         "#,
         tx.workspace().as_str(),

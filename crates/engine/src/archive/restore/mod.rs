@@ -3,7 +3,6 @@
 
 mod writer;
 
-use std::borrow::Cow;
 use std::collections::HashMap;
 
 use archive::{Frame, Origin, Run, Verified, Version, VersionContent, VersionRows};
@@ -20,8 +19,8 @@ use super::export::ToldRun;
 use super::import::{origin_word, seq_of};
 use super::outcome::Failure;
 use crate::compare::compare;
-use crate::write::prepare::opaque_reason;
-use crate::write::{is_indexable, new_instance, new_output, unindexable};
+use crate::write::prepare::{Births, opaque_reason};
+use crate::write::{is_indexable, unindexable};
 
 /// Restores versions in the order of the archive. What it restored counts once it has [finished](Restorer::finish).
 pub(super) struct Restorer<'a> {
@@ -228,19 +227,7 @@ fn prepare<'v>(rows: &'v VersionRows<'_>) -> Prepared<'v> {
 fn born<'v>(rows: &'v VersionRows<'_>, instances: &[usize], outputs: &[usize]) -> Prepared<'v> {
     let state = &*rows.state;
     Prepared {
-        instances: instances
-            .iter()
-            .map(|&index| new_instance(state, index))
-            .collect(),
-        outputs: outputs
-            .iter()
-            .map(|&index| new_output(&state.outputs[index]))
-            .collect(),
-        parts: state
-            .parts
-            .iter()
-            .map(|part| (part.digest.0, Cow::Borrowed(&*part.body)))
-            .collect(),
+        births: Births::of(state, instances, outputs),
         header: Some(state.header.encode()),
         instance_count: rows.instance_count,
         ..Prepared::default()

@@ -17,6 +17,7 @@ use super::seq_of;
 use crate::archive::Archives;
 use crate::archive::attempt::{Attempt, begin_kept};
 use crate::archive::outcome::Failure;
+use crate::write::prepare::Births;
 
 /// For so long, and for so many bytes of rows, versions are added to a transaction. One of a larger document is not left
 /// open: reading the next one may take longer than a transaction may be idle.
@@ -32,9 +33,7 @@ const BESIDE_BYTES: usize = 8 << 20;
 pub(super) struct Prepared<'v> {
     pub(super) closed: Vec<Vec<u8>>,
     pub(super) outputs_closed: Vec<String>,
-    pub(super) instances: Vec<NewInstance<'v>>,
-    pub(super) outputs: Vec<NewOutput<'v>>,
-    pub(super) parts: Vec<([u8; 32], Cow<'v, [u8]>)>,
+    pub(super) births: Births<'v>,
     pub(super) header: Option<Vec<u8>>,
     pub(super) opaque_reason: Option<String>,
     pub(super) instance_count: u64,
@@ -53,23 +52,23 @@ pub(super) struct Item<'v> {
 
 impl Prepared<'_> {
     fn into_owned(self) -> Prepared<'static> {
-        let parts = self.parts.into_iter();
-        Prepared {
-            closed: self.closed,
-            outputs_closed: self.outputs_closed,
-            instances: self
-                .instances
-                .into_iter()
-                .map(NewInstance::into_owned)
-                .collect(),
-            outputs: self
-                .outputs
-                .into_iter()
-                .map(NewOutput::into_owned)
-                .collect(),
+        let Births {
+            instances,
+            outputs,
+            parts,
+        } = self.births;
+        let parts = parts.into_iter();
+        let births = Births {
+            instances: instances.into_iter().map(NewInstance::into_owned).collect(),
+            outputs: outputs.into_iter().map(NewOutput::into_owned).collect(),
             parts: parts
                 .map(|(digest, body)| (digest, Cow::Owned(body.into_owned())))
                 .collect(),
+        };
+        Prepared {
+            closed: self.closed,
+            outputs_closed: self.outputs_closed,
+            births,
             header: self.header,
             opaque_reason: self.opaque_reason,
             instance_count: self.instance_count,
@@ -81,11 +80,12 @@ impl Item<'_> {
     /// About what it adds to a transaction, and what a copy of it takes: texts that rows share are counted for each.
     fn bytes(&self) -> usize {
         let prepared = &self.prepared;
+        let births = &prepared.births;
         let closed = prepared.closed.iter().map(Vec::len);
         let outputs_closed = prepared.outputs_closed.iter().map(String::len);
-        let instances = prepared.instances.iter().map(NewInstance::size_bytes);
-        let outputs = prepared.outputs.iter().map(|row| row.body.len());
-        let parts = prepared.parts.iter().map(|(_, body)| body.len());
+        let instances = births.instances.iter().map(NewInstance::size_bytes);
+        let outputs = births.outputs.iter().map(|row| row.body.len());
+        let parts = births.parts.iter().map(|(_, body)| body.len());
         let rows: usize = instances.chain(outputs).chain(parts).sum();
         let gone: usize = closed.chain(outputs_closed).sum();
         rows + gone + self.document.as_ref().map_or(0, Vec::len)
@@ -242,8 +242,9 @@ impl Writer {
     async fn insert(&self, tx: &mut WorkspaceTx, item: &Item<'_>) -> Result<Uuid, Failure> {
         let (state, prepared, meta) = (self.state, &item.prepared, &item.meta);
         let seq = seq_of(meta.seq);
-        let changed = prepared.closed.len().max(prepared.instances.len())
-            + prepared.outputs_closed.len().max(prepared.outputs.len());
+        let births = &prepared.births;
+        let changed = prepared.closed.len().max(births.instances.len())
+            + prepared.outputs_closed.len().max(births.outputs.len());
         let wanted = meta.id.parse::<VersionId>().ok().map(|id| id.as_uuid());
         let id = match wanted {
             Some(id) if !store::version_id_is_taken(tx, id).await? => id,
@@ -275,9 +276,9 @@ impl Writer {
         store::insert_restored_version(tx, &restored).await?;
         store::close_instances(tx, state, seq, &prepared.closed).await?;
         store::close_outputs(tx, state, seq, &prepared.outputs_closed).await?;
-        store::insert_instances(tx, state, seq, &prepared.instances).await?;
-        store::insert_outputs(tx, state, seq, &prepared.outputs).await?;
-        store::insert_parts(tx, state, &prepared.parts).await?;
+        store::insert_instances(tx, state, seq, &births.instances).await?;
+        store::insert_outputs(tx, state, seq, &births.outputs).await?;
+        store::insert_parts(tx, state, &births.parts).await?;
         if let Some(document) = &item.document {
             store::insert_document(tx, state, seq, document).await?;
         }
