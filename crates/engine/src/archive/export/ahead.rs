@@ -2,6 +2,7 @@
 //! each other. What they hold is bounded by the channels between them.
 
 use store::{ChangesOfVersion, Version, VersionSpan};
+use tokio::runtime::Handle;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio_util::task::AbortOnDropHandle;
 use uuid::Uuid;
@@ -39,7 +40,9 @@ type Batch = Vec<(i64, ChangesOfVersion)>;
 /// A document, page by page.
 pub(super) struct PagesAhead {
     receiver: Receiver<Result<Page, EngineError>>,
-    _task: AbortOnDropHandle<()>,
+    /// `None` after its end.
+    task: Option<AbortOnDropHandle<()>>,
+    handle: Handle,
 }
 
 /// Some of a document.
@@ -99,7 +102,8 @@ impl Export<'_> {
         });
         PagesAhead {
             receiver,
-            _task: AbortOnDropHandle::new(task),
+            task: Some(AbortOnDropHandle::new(task)),
+            handle: self.attempt.handle.clone(),
         }
     }
 }
@@ -126,7 +130,15 @@ impl ChangesAhead {
 impl PagesAhead {
     /// The next page; `None` after the last, when the document is proven.
     pub(super) fn next(&mut self) -> Result<Option<Page>, Failure> {
-        Ok(self.receiver.blocking_recv().transpose()?)
+        let page = self.receiver.blocking_recv().transpose()?;
+        if page.is_none()
+            && let Some(task) = self.task.take()
+        {
+            // Pages that a panic left out are no damage of the state. What it says may hold data; where it was is in the log.
+            let panicked = |_| Failure::Passing("the rendering panicked".to_owned());
+            self.handle.block_on(task).map_err(panicked)?;
+        }
+        Ok(page)
     }
 }
 
