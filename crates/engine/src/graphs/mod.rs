@@ -315,10 +315,9 @@ impl Engine {
     ) -> Result<(Arc<StateGraph>, Provenance), EngineError> {
         let started = Instant::now();
         if let Some(before) = self.graphs.before(key).await
-            && let Some((graph, rows)) =
-                patched(tx, key, &before.key, || before.graph.realized().clone()).await?
+            && let Some((graph, rows)) = patched(tx, key, &before).await?
         {
-            let graph = Arc::new(before.graph.next(graph));
+            let graph = Arc::new(graph);
             self.graphs.note(key).await;
             self.graphs.note_patched(key, &graph, rows);
             telemetry::graph_loaded(GraphSource::Patched, Some(started.elapsed()));
@@ -336,12 +335,11 @@ impl Engine {
 async fn patched(
     tx: &mut WorkspaceTx,
     key: &GraphKey,
-    before: &GraphKey,
-    graph: impl FnOnce() -> RealizedGraph,
-) -> Result<Option<(RealizedGraph, usize)>, EngineError> {
-    let (from, to) = (before.seq, key.seq);
+    before: &Cached,
+) -> Result<Option<(StateGraph, usize)>, EngineError> {
+    let (from, to) = (before.key.seq, key.seq);
     let still = store::find_version(tx, key.state, VersionRef::Seq(from)).await?;
-    if still.is_none_or(|version| version.id != before.version) {
+    if still.is_none_or(|version| version.id != before.key.version) {
         return Ok(None);
     }
     let dead = store::rows_dead_between(tx, key.state, from, to).await?;
@@ -355,10 +353,10 @@ async fn patched(
             closed: &closed,
             born: &rows,
         };
-        graph().patched(&patch)
+        before.graph.realized().clone().patched(&patch)
     });
     match outcome {
-        Ok(graph) => Ok(Some((graph, dead.len() + born.len()))),
+        Ok(graph) => Ok(Some((before.graph.next(graph), dead.len() + born.len()))),
         Err(error) => {
             tracing::error!(%error, state.id = %key.state, from, to, "a graph could not be patched and is built anew");
             Ok(None)

@@ -7,9 +7,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use graph::RealizedGraph;
 use protocol::{EnvironmentId, StateName, WorkspaceId};
-use store::{Form, VersionRef, WorkspaceTx};
+use store::{Form, VersionRef};
 use telemetry::GraphSource;
 use tokio::sync::Mutex;
 use uuid::Uuid;
@@ -117,13 +116,12 @@ impl Engine {
             seq: head.seq,
             version: head.id,
         };
-        // Here nobody else has it yet, so that it need not be copied.
         if let Some(found) = found
-            && let Some((graph, rows)) = brought_up(&mut tx, &key, found).await?
+            && let Some((graph, rows)) = patched(&mut tx, &key, &found).await?
         {
             tx.commit().await?;
             telemetry::graph_loaded(GraphSource::Snapshot, Some(started.elapsed()));
-            let graph = Arc::new(StateGraph::new(graph));
+            let graph = Arc::new(graph);
             self.keep(&key, &graph).await;
             self.graphs.note_patched(&key, &graph, rows);
             return Ok(Some(Provenance::Shared { rows }));
@@ -180,16 +178,4 @@ impl Engine {
         self.graphs.graphs.insert(key.clone(), cached).await;
         self.graphs.note(key).await;
     }
-}
-
-/// A snapshot brought to this version, and how many rows that took. `None` if it is of another history.
-async fn brought_up(
-    tx: &mut WorkspaceTx,
-    key: &GraphKey,
-    found: Cached,
-) -> Result<Option<(RealizedGraph, usize)>, EngineError> {
-    let Some(graph) = Arc::into_inner(found.graph) else {
-        return Ok(None);
-    };
-    patched(tx, key, &found.key, || graph.realized).await
 }
