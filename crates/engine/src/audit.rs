@@ -3,7 +3,7 @@
 use graph::claims::{Access, ClaimSet, Path};
 use protocol::{JobId, LockInfo, RunId, StateId};
 use serde_json::{Value, json};
-use store::tenancy::audit::{self, NewEntry};
+use store::tenancy::audit::{self, Entry, NewEntry};
 use store::{Reservation, Source, Version, WorkspaceTx};
 use uuid::Uuid;
 
@@ -212,6 +212,29 @@ fn lock_value(lock: &LockInfo) -> Value {
     json!({ "lock_id": lock.id, "operation": lock.operation, "who": lock.who })
 }
 
+/// What happened, as an entry of the log.
+fn new_entry<'a>(
+    caller: &'a Caller,
+    state_id: Uuid,
+    name: &'a str,
+    what: &What<'_>,
+) -> NewEntry<'a> {
+    NewEntry {
+        action: what.action(),
+        target: name,
+        environment: Some(caller.environment()),
+        state: Some(StateId::from_uuid(state_id)),
+        before: what.before(),
+        after: what.after(),
+        ..NewEntry::default()
+    }
+}
+
+/// The same for the statement that does it.
+pub(crate) fn entry(caller: &Caller, state_id: Uuid, name: &str, what: &What<'_>) -> Entry {
+    Entry::new(caller.context(), new_entry(caller, state_id, name, what))
+}
+
 /// Records it in the transaction that does it.
 pub(crate) async fn record(
     tx: &mut WorkspaceTx,
@@ -220,21 +243,8 @@ pub(crate) async fn record(
     name: &str,
     what: What<'_>,
 ) -> Result<(), EngineError> {
-    audit::record(
-        tx,
-        caller.context(),
-        NewEntry {
-            action: what.action(),
-            target: name,
-            environment: Some(caller.environment()),
-            state: Some(StateId::from_uuid(state_id)),
-            before: what.before(),
-            after: what.after(),
-            ..NewEntry::default()
-        },
-    )
-    .await?;
-    Ok(())
+    let entry = new_entry(caller, state_id, name, &what);
+    Ok(audit::record(tx, caller.context(), entry).await?)
 }
 
 /// Records that a late write's body was kept.

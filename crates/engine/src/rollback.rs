@@ -94,6 +94,11 @@ impl Engine {
             _ => None,
         };
         let rows_changed = store::restore_rows(&mut tx, state.id, target.seq, seq).await?;
+        let what = audit::What::RolledBack {
+            seq,
+            head: &head,
+            target: &target,
+        };
         store::insert_version(
             &mut tx,
             &NewVersion {
@@ -118,25 +123,16 @@ impl Engine {
                 byte_size: kept.as_ref().map(|(_, size, _)| *size),
                 instance_count: target.instance_count,
                 rows_changed: i64::try_from(rows_changed).unwrap_or(i64::MAX),
+                after: head.seq,
+                was_applied: false,
+                receipt: None,
             },
+            audit::entry(caller, locked.id, &locked.name, &what),
         )
         .await?;
         if let Some((_, _, packed)) = &kept {
             store::insert_document(&mut tx, state.id, seq, packed).await?;
         }
-        store::advance_head(&mut tx, state.id, head.seq, seq).await?;
-        audit::record(
-            &mut tx,
-            caller,
-            locked.id,
-            &locked.name,
-            audit::What::RolledBack {
-                seq,
-                head: &head,
-                target: &target,
-            },
-        )
-        .await?;
         tx.commit().await?;
         Ok(RolledBack {
             from: head,

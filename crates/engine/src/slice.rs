@@ -57,13 +57,18 @@ pub async fn render_slice(
     })
 }
 
-/// What a version holds at these addresses, in document order, each row proven to be what was written.
-pub(crate) async fn rows_at(
+/// Where the head holds something at these addresses, and at which of them.
+pub(crate) async fn live_places_at(
     tx: &mut WorkspaceTx,
     state: Uuid,
-    seq: i64,
     addresses: &[String],
-) -> Result<Vec<SliceRow>, EngineError> {
+) -> Result<Vec<(Vec<u8>, String)>, EngineError> {
+    let (from, until) = ranges(addresses);
+    Ok(store::live_places_in_ranges(tx, state, &from, &until).await?)
+}
+
+/// The ranges of places of these addresses: where each begins and where it ends.
+fn ranges(addresses: &[String]) -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
     let mut places: Vec<_> = addresses
         .iter()
         .filter_map(|text| text.parse::<Address>().ok())
@@ -71,7 +76,17 @@ pub(crate) async fn rows_at(
         .collect();
     places.sort_unstable();
     places.dedup();
-    let (from, until): (Vec<_>, Vec<_>) = places.into_iter().unzip();
+    places.into_iter().unzip()
+}
+
+/// What a version holds at these addresses, in document order, each row proven to be what was written.
+pub(crate) async fn rows_at(
+    tx: &mut WorkspaceTx,
+    state: Uuid,
+    seq: i64,
+    addresses: &[String],
+) -> Result<Vec<SliceRow>, EngineError> {
+    let (from, until) = ranges(addresses);
     let rows = store::rows_in_ranges(tx, state, seq, &from, &until).await?;
     tokio::task::block_in_place(|| {
         let sound = |row: &SliceRow| {

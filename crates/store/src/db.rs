@@ -16,6 +16,7 @@ use tokio::sync::broadcast;
 use uuid::Uuid;
 
 use crate::lock_service::History;
+use crate::turns::{LOCK_TIMEOUT, Row, Taken, Turns};
 use crate::{Error, LedgerChange, LedgerEvent, Result, schema};
 
 /// How often `BEGIN` is tried on connections that turn out to be dead. After a failover every idle connection is, and
@@ -58,6 +59,7 @@ pub struct Db {
     ledger_changes: broadcast::Sender<LedgerChange>,
     audited: broadcast::Sender<WorkspaceId>,
     history: Arc<History>,
+    turns: Turns,
 }
 
 impl Db {
@@ -87,6 +89,7 @@ impl Db {
             ledger_changes: broadcast::Sender::new(LEDGER_CHANGES),
             audited: broadcast::Sender::new(AUDITED),
             history: Arc::default(),
+            turns: Turns::default(),
         })
     }
 
@@ -125,14 +128,15 @@ impl Db {
     ) -> Result<WorkspaceTx> {
         // The id is a validated newtype of `ws_` and twelve hex digits, so it may stand in the text. All the settings end
         // with the transaction, which keeps them right behind a pooler:
-        // - a lock that is not free within 3 s is a 503 and not a connection that hangs;
+        // - a lock that is not free within some seconds is a 503 and not a connection that hangs;
         // - no statement outlives the request that waits for it (60 s);
         // - a transaction whose replica stopped half-way does not hold its locks for long.
         let statement: SqlStr = AssertSqlSafe(format!(
             "{begin}; SELECT {of_its_kind}set_config('kl.workspace', '{workspace}', true), \
-             set_config('lock_timeout', '3s', true), \
+             set_config('lock_timeout', '{}', true), \
              set_config('statement_timeout', '55s', true), \
-             set_config('idle_in_transaction_session_timeout', '60s', true)"
+             set_config('idle_in_transaction_session_timeout', '60s', true)",
+            LOCK_TIMEOUT.as_millis(),
         ))
         .into_sql_str();
         let mut attempts = 1;
@@ -148,6 +152,8 @@ impl Db {
                         ledger_changes: self.ledger_changes.clone(),
                         has_entries: false,
                         audited: self.audited.clone(),
+                        turns: self.turns.clone(),
+                        taken: Taken::default(),
                     });
                 }
                 Err(Error::Disconnected(_)) if attempts < BEGIN_ATTEMPTS => attempts += 1,
@@ -271,6 +277,9 @@ pub struct WorkspaceTx {
     /// Whether it adds to the audit log.
     has_entries: bool,
     audited: broadcast::Sender<WorkspaceId>,
+    turns: Turns,
+    /// Dropped after the transaction, which ends first.
+    taken: Taken,
 }
 
 impl WorkspaceTx {
@@ -300,6 +309,11 @@ impl WorkspaceTx {
             Err(Error::Disconnected(cause)) => Err(Error::OutcomeUnknown(cause)),
             outcome => outcome,
         }
+    }
+
+    /// Waits until it is this transaction's turn among those of the process to lock a row.
+    pub(crate) async fn take_turn(&mut self, row: Row) -> Result<()> {
+        self.taken.take(&self.turns, row).await
     }
 
     /// Has it told that there are new entries in the audit log, once they are committed.

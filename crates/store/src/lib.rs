@@ -26,6 +26,7 @@ pub mod tenancy;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod text;
+mod turns;
 
 pub use db::{Db, DbOptions, WorkspaceTx};
 pub use error::{Error, Result};

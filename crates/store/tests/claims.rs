@@ -112,6 +112,10 @@ async fn the_join_finds_exactly_what_the_function_says() {
                 let ids: Vec<Uuid> = found.clone();
                 let read = store::find_claims(&mut tx, &ids).await.unwrap();
                 prop_assert!(read.values().all(|claims| held.contains(claims)));
+                for (id, claims) in &read {
+                    let grounds = store::find_grounds(&mut tx, *id, Uuid::nil(), "").await;
+                    prop_assert_eq!(&grounds.unwrap().0, claims);
+                }
                 // Who ends leaves the way free.
                 for id in &expected {
                     let ended =

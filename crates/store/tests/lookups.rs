@@ -6,6 +6,7 @@
     reason = "a test that cannot go on stops where it is"
 )]
 
+use graph::claims::{Claim, ClaimSet};
 use protocol::name::DisplayName;
 use protocol::{EnvironmentId, StateName, WorkspaceId};
 use sqlx::Executor as _;
@@ -61,6 +62,18 @@ async fn stage() -> Stage {
              base_seq, reservation_id)
          SELECT $1, gen_random_uuid(), $2, 'apply', 'key ' || token, 'kl apply', 'ann', 'p', '{}', '{}', token, id
          FROM reservations WHERE token <= $3",
+        "INSERT INTO claims (workspace_id, reservation_id, path, mode)
+         SELECT $1, id, ARRAY['x.r' || token], 'write' FROM reservations WHERE state_id = $2 AND token <= $3",
+        "INSERT INTO commit_receipts (workspace_id, run_id, commit_key, request_digest, seq, serial)
+         SELECT $1, id, 'once', sha256('x'), base_seq, base_seq FROM runs WHERE state_id = $2 AND base_seq <= $3",
+        "INSERT INTO instances (workspace_id, state_id, ord, born_seq, kind, address, config_address, module, mode, type,
+             name, block, body, body_digest, dependencies)
+         SELECT $1, $2, int8send(n), n, 'current', 'x.r' || n, 'x.r' || n, '', 'managed', 'x', 'r' || n, '', '{}',
+                sha256('x'), '{}'
+         FROM generate_series(1, $3) AS n",
+        "INSERT INTO outputs (workspace_id, state_id, name, born_seq, name_token, body, body_digest)
+         SELECT $1, $2, 'o' || n, n, '', '', sha256('x')
+         FROM generate_series(1, $3) AS n",
         "UPDATE states SET head_seq = $3 WHERE workspace_id = $1 AND id = $2",
         "INSERT INTO states (workspace_id, id, environment_id, name)
          SELECT $1, gen_random_uuid(), environment_id, 'other-' || n
@@ -80,6 +93,16 @@ async fn stage() -> Stage {
         environment,
         state,
     }
+}
+
+/// One of the runs.
+async fn some_run(stage: &Stage) -> Uuid {
+    sqlx::query_scalar("SELECT id FROM runs WHERE workspace_id = $1 AND base_seq = $2")
+        .bind(stage.workspace.as_str())
+        .bind(MANY / 2)
+        .fetch_one(stage.database.owner())
+        .await
+        .unwrap()
 }
 
 /// Rows that the transaction has read so far, by whatever way.
@@ -153,4 +176,164 @@ async fn versions_runs_and_states_are_found_without_reading_the_others() {
     let mut tx = db.begin_read(&stage.workspace).await.unwrap();
     let back = store::find_version(&mut tx, state, VersionRef::Back(MANY)).await;
     assert!(back.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn what_a_commit_asks_for_is_found_without_reading_the_rest() {
+    let stage = stage().await;
+    let db = stage.database.db();
+    let name: StateName = "prod".parse().unwrap();
+    let run = some_run(&stage).await;
+    for round in 0..2 {
+        for time in 0..8 {
+            let mut tx = db.begin(&stage.workspace).await.unwrap();
+            let before = rows_read(&mut tx).await;
+            let named = Some((&stage.environment, &name));
+            let locked = store::lock_run_of(&mut tx, run, named).await.unwrap();
+            let locked = locked.unwrap();
+            assert_eq!((locked.run.id, locked.state.id), (run, stage.state));
+            let held = locked.reservation.unwrap();
+            assert_eq!(Some(held.id), locked.run.reservation_id);
+            assert_eq!(held.token, MANY / 2);
+
+            let (claims, receipt) = store::find_grounds(&mut tx, held.id, run, "once")
+                .await
+                .unwrap();
+            assert_eq!(claims, claim(MANY / 2));
+            assert_eq!(receipt.unwrap().seq, MANY / 2);
+
+            let from = store::find_version(&mut tx, stage.state, VersionRef::Seq(MANY - 2)).await;
+            let from = from.unwrap().unwrap();
+            let base = (from.seq, from.id);
+            let changes = store::changes_since(&mut tx, stage.state, base, MANY).await;
+            let changes = changes.unwrap().unwrap();
+            assert_eq!((changes.born.len(), changes.dead.len()), (2, 0));
+            let touched = store::touched_between(&mut tx, stage.state, MANY - 2, MANY).await;
+            let touched = touched.unwrap();
+            assert_eq!(touched.addresses.len(), 2);
+            assert_eq!(touched.outputs.len(), 2);
+
+            let place = |n: i64| n.to_be_bytes().to_vec();
+            let (low, high) = ([place(7)], [place(8)]);
+            let places = store::live_places_in_ranges(&mut tx, stage.state, &low, &high).await;
+            assert_eq!(places.unwrap(), [(place(7), "x.r7".to_owned())]);
+            let read = rows_read(&mut tx).await - before;
+            assert!(read < 6 * FEW, "round {round}, time {time}: {read} rows");
+            tx.rollback().await.unwrap();
+        }
+        stage.database.owner().execute("ANALYZE").await.unwrap();
+    }
+}
+
+fn claim(number: i64) -> ClaimSet {
+    let path = format!("x.r{number}").parse().unwrap();
+    ClaimSet::new([Claim::write(path)])
+}
+
+#[tokio::test]
+async fn what_changed_is_not_known_of_a_version_that_is_another_by_now() {
+    let stage = stage().await;
+    let mut tx = stage.database.db().begin(&stage.workspace).await.unwrap();
+    let head = store::find_version(&mut tx, stage.state, VersionRef::Head).await;
+    let head = (MANY, head.unwrap().unwrap().id);
+    let changes = store::changes_since(&mut tx, stage.state, head, MANY).await;
+    // Nothing changed, which is not the same.
+    let changes = changes.unwrap().unwrap();
+    assert!(changes.born.is_empty() && changes.dead.is_empty());
+    let another = (MANY, Uuid::now_v7());
+    let changes = store::changes_since(&mut tx, stage.state, another, MANY).await;
+    assert!(changes.unwrap().is_none());
+    // Before the first version there was nothing.
+    let touched = store::touched_between(&mut tx, stage.state, 0, 2).await;
+    let touched = touched.unwrap();
+    for address in ["x.r1", "x.r2"] {
+        assert!(touched.addresses.iter().any(|touched| touched == address));
+    }
+    assert_eq!(touched.outputs, ["o1", "o2"]);
+}
+
+#[tokio::test]
+async fn a_run_of_another_state_is_none_of_this_one() {
+    let stage = stage().await;
+    let db = stage.database.db();
+    let run = some_run(&stage).await;
+    let mut tx = db.begin(&stage.workspace).await.unwrap();
+    for name in ["other-1", "nobody"] {
+        let name: StateName = name.parse().unwrap();
+        let named = Some((&stage.environment, &name));
+        assert!(
+            store::lock_run_of(&mut tx, run, named)
+                .await
+                .unwrap()
+                .is_none()
+        );
+        let place = (&stage.environment, &name);
+        let found = store::find_run_at_once(&db, &stage.workspace, place, run).await;
+        assert!(found.unwrap().is_none());
+    }
+    let name: StateName = "PROD".parse().unwrap();
+    let named = Some((&stage.environment, &name));
+    assert!(
+        store::lock_run_of(&mut tx, run, named)
+            .await
+            .unwrap()
+            .is_some()
+    );
+    let place = (&stage.environment, &name);
+    let found = store::find_run_at_once(&db, &stage.workspace, place, run).await;
+    let found = found.unwrap().unwrap();
+    assert_eq!((found.state.id, found.holds), (stage.state, false));
+    // Of another workspace nothing is seen at all.
+    let elsewhere = WorkspaceId::from_bytes([9; 6]);
+    let found = store::find_run_at_once(&db, &elsewhere, place, run).await;
+    assert!(found.unwrap().is_none());
+    let mut tx = db.begin(&elsewhere).await.unwrap();
+    assert!(
+        store::lock_run_of(&mut tx, run, None)
+            .await
+            .unwrap()
+            .is_none()
+    );
+}
+
+#[tokio::test]
+async fn a_run_whose_row_was_waited_for_is_as_the_other_left_it() {
+    let stage = stage().await;
+    let db = stage.database.db();
+    let run = some_run(&stage).await;
+    let mut first = db.begin(&stage.workspace).await.unwrap();
+    let before = store::lock_run_of(&mut first, run, None).await.unwrap();
+    let before = before.unwrap().reservation.unwrap();
+    // Another of the reservations that there are.
+    let other: Uuid = sqlx::query_scalar("SELECT id FROM reservations WHERE token = $1")
+        .bind(before.token + 1)
+        .fetch_one(&mut *first)
+        .await
+        .unwrap();
+    store::set_run_reservation(&mut first, run, Some(other), 7)
+        .await
+        .unwrap();
+    let waits = {
+        let (db, workspace) = (db.clone(), stage.workspace.clone());
+        tokio::spawn(async move {
+            let mut second = db.begin(&workspace).await.unwrap();
+            store::lock_run_of(&mut second, run, None)
+                .await
+                .unwrap()
+                .unwrap()
+        })
+    };
+    // Until it waits for the row.
+    let waiting = "SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted)";
+    while !sqlx::query_scalar::<_, bool>(waiting)
+        .fetch_one(stage.database.owner())
+        .await
+        .unwrap()
+    {
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+    first.commit().await.unwrap();
+    let seen = waits.await.unwrap();
+    assert_eq!(seen.run.base_seq, 7);
+    assert_eq!(seen.reservation.unwrap().id, other);
 }

@@ -22,16 +22,11 @@ pub(super) async fn moved(
     if base == head_seq {
         return Ok(false);
     }
-    let born = store::rows_born_between(tx, state, base, head_seq).await?;
-    let dead = store::rows_dead_between(tx, state, base, head_seq).await?;
-    let addresses = born.iter().map(|row| row.address.as_str());
-    let mut addresses = addresses.chain(dead.iter().map(|row| row.address.as_str()));
-    if addresses.any(|address| is_claimed(claims, address)) {
-        return Ok(true);
-    }
-    let outputs = store::outputs_changed_between(tx, state, base, head_seq).await?;
-    let mut outputs = outputs.iter().map(|name| Path::output(name));
-    Ok(outputs.any(|path| covers(claims, &path)))
+    let touched = store::touched_between(tx, state, base, head_seq).await?;
+    let mut addresses = touched.addresses.iter();
+    let mut outputs = touched.outputs.iter().map(|name| Path::output(name));
+    Ok(addresses.any(|address| is_claimed(claims, address))
+        || outputs.any(|path| covers(claims, &path)))
 }
 
 /// What cannot be read as an address may be anything.

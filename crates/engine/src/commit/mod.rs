@@ -8,8 +8,10 @@ mod rows;
 
 use graph::claims::{Access, ClaimSet, Path};
 use locking::{Rule, holds};
+use store::tenancy::audit::Entry;
 use store::{
-    Form, Lifecycle, NewInstance, NewOutput, NewVersion, Receipt, Source, Version, VersionRef,
+    Form, Lifecycle, NewInstance, NewOutput, NewReceipt, NewVersion, Receipt, Source, State,
+    Version, VersionRef,
 };
 use store::{RecordedSource, Reservation, WorkspaceTx};
 use tfstate::Header;
@@ -63,6 +65,10 @@ pub(crate) struct Commit<'a> {
     pub(crate) delta: &'a Delta<'a>,
     /// For a state without a version.
     pub(crate) first: First<'a>,
+    /// Whether it says what was done to real infrastructure.
+    pub(crate) was_applied: bool,
+    /// A version that was the head a moment ago, if one is at hand.
+    pub(crate) seen: Option<&'a Version>,
     /// From which file each block was written.
     pub(crate) sources: &'a [RecordedSource],
 }
@@ -94,7 +100,7 @@ pub(crate) async fn commit(
     let (id, token) = wanted.held;
     let held = hold(tx, id, token).await?;
     locking::point!(CommitAfterReservation);
-    let receipt = store::find_receipt(tx, wanted.run, wanted.key).await?;
+    let (claims, receipt) = store::find_grounds(tx, id, wanted.run, wanted.key).await?;
     let is_known = receipt.is_some();
     if let Some(receipt) = receipt
         && holds(Rule::Receipts)
@@ -102,19 +108,22 @@ pub(crate) async fn commit(
         return repeated(&receipt, wanted);
     }
     locking::point!(CommitAfterReceipt);
-    let claims = store::find_claims(tx, &[id]).await?;
-    let claims = claims.get(&id).cloned().unwrap_or_default();
     if holds(Rule::WriteCover) {
         covered(&claims, wanted.delta)?;
     }
     locking::point!(CommitAfterScope);
+    // Before others have to wait: what is claimed stays what it is.
+    let rows = Rows::resolve(tx, wanted.state, wanted.delta).await?;
 
     let state = store::lock_state(tx, wanted.state).await?;
     locking::point!(CommitAfterStateLock);
     if state.lifecycle != Lifecycle::Active {
         return Err(EngineError::NotWritable(state.lifecycle.as_str()));
     }
-    let head = store::find_version(tx, state.id, VersionRef::Head).await?;
+    let head = match wanted.seen {
+        Some(seen) if seen.seq == state.head_seq => Some(seen.clone()),
+        _ => store::find_version(tx, state.id, VersionRef::Head).await?,
+    };
     if base::moved(tx, &claims, &held, state.id, state.head_seq).await? && holds(Rule::VersionCheck)
     {
         return Err(EngineError::VersionConflict {
@@ -122,43 +131,65 @@ pub(crate) async fn commit(
         });
     }
     locking::point!(CommitAfterVersions);
-    let rows = Rows::resolve(tx, state.id, wanted.delta).await?;
     let committed = if rows.is_empty() && !is_known {
-        let seq = state.head_seq;
-        let serial = head.as_ref().and_then(serial_of).unwrap_or_default();
-        store::record_activity(tx, id, seq).await?;
-        Committed {
-            seq,
-            serial,
-            made: None,
-        }
+        confirm(tx, wanted, &held, &state, head.as_ref()).await?
     } else {
         let next = Next::after(head.as_ref(), state.next_seq(), wanted.first)?;
-        write(tx, caller, wanted, &held, head.as_ref(), &next, &rows).await?;
-        locking::point!(CommitAfterWrite);
+        let step = Step {
+            held: &held,
+            head: head.as_ref(),
+            next: &next,
+            receipt: Some(wanted.receipt()).filter(|_| !is_known),
+        };
         let what = audit::What::Committed {
             seq: next.seq,
             before: head.as_ref(),
             run: wanted.run,
             rows: rows.count(),
         };
-        audit::record(tx, caller, state.id, &state.name, what).await?;
+        let entry = audit::entry(caller, state.id, &state.name, &what);
+        write(tx, caller, wanted, &step, &rows, entry).await?;
+        locking::point!(CommitAfterWrite);
         Committed {
             seq: next.seq,
             serial: next.serial,
             made: Some(next.id),
         }
     };
-    let receipt = Receipt {
-        request_digest: wanted.request_digest.to_vec(),
-        seq: committed.seq,
-        serial: committed.serial.to_string(),
-    };
-    if !is_known {
-        store::insert_receipt(tx, wanted.run, wanted.key, &receipt).await?;
-    }
     locking::point!(CommitBeforeCommit);
     Ok(committed)
+}
+
+impl Commit<'_> {
+    fn receipt(&self) -> NewReceipt<'_> {
+        NewReceipt {
+            run_id: self.run,
+            commit_key: self.key,
+            request_digest: &self.request_digest,
+        }
+    }
+}
+
+/// A commit of what stands there already: the head is its outcome.
+async fn confirm(
+    tx: &mut WorkspaceTx,
+    wanted: &Commit<'_>,
+    held: &Reservation,
+    state: &State,
+    head: Option<&Version>,
+) -> Result<Committed, EngineError> {
+    let seq = state.head_seq;
+    let serial = head.and_then(serial_of).unwrap_or_default();
+    if wanted.was_applied {
+        store::record_beginning(tx, held.id).await?;
+    }
+    store::record_activity(tx, held.id, seq).await?;
+    store::insert_receipt(tx, &wanted.receipt(), seq, serial).await?;
+    Ok(Committed {
+        seq,
+        serial,
+        made: None,
+    })
 }
 
 fn repeated(receipt: &Receipt, wanted: &Commit<'_>) -> Result<Committed, EngineError> {
@@ -233,18 +264,33 @@ impl Next {
     }
 }
 
+/// From which version to which, and by whose right.
+struct Step<'a> {
+    held: &'a Reservation,
+    head: Option<&'a Version>,
+    next: &'a Next,
+    receipt: Option<NewReceipt<'a>>,
+}
+
 /// Writes the version: one row for itself, and those that change.
 async fn write(
     tx: &mut WorkspaceTx,
     caller: &Caller,
     wanted: &Commit<'_>,
-    held: &Reservation,
-    head: Option<&Version>,
-    next: &Next,
+    step: &Step<'_>,
     rows: &Rows<'_>,
+    entry: Entry,
 ) -> Result<(), EngineError> {
+    let Step {
+        held, head, next, ..
+    } = *step;
     let (id, seq) = (wanted.state, next.seq);
     let rows_digest = rows.digest_after(head.map(|head| head.rows_digest.as_slice()));
+    store::close_instances(tx, id, seq, &rows.closed).await?;
+    store::close_outputs(tx, id, seq, &rows.outputs_closed).await?;
+    store::insert_instances(tx, id, seq, &rows.born).await?;
+    store::insert_outputs(tx, id, seq, &rows.outputs_born).await?;
+    store::record_sources(tx, id, seq, &rows.sources(wanted.sources)).await?;
     store::insert_version(
         tx,
         &NewVersion {
@@ -270,15 +316,13 @@ async fn write(
             byte_size: None,
             instance_count: head.map_or(0, |head| head.instance_count) + rows.added(),
             rows_changed: rows.count() as i64,
+            // Not `seq - 1`: after a restore the numbers leap.
+            after: head.map_or(0, |head| head.seq),
+            was_applied: wanted.was_applied,
+            receipt: step.receipt,
         },
+        entry,
     )
     .await?;
-    store::close_instances(tx, id, seq, &rows.closed).await?;
-    store::close_outputs(tx, id, seq, &rows.outputs_closed).await?;
-    store::insert_instances(tx, id, seq, &rows.born).await?;
-    store::insert_outputs(tx, id, seq, &rows.outputs_born).await?;
-    store::record_sources(tx, id, seq, &rows.sources(wanted.sources)).await?;
-    // Not `seq - 1`: after a restore the numbers leap.
-    store::advance_head(tx, id, head.map_or(0, |head| head.seq), seq).await?;
-    Ok(store::record_activity(tx, held.id, seq).await?)
+    Ok(())
 }

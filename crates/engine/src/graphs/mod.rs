@@ -22,7 +22,7 @@ use graph::{
 use moka::future::Cache;
 use moka::policy::EvictionPolicy;
 use protocol::WorkspaceId;
-use store::{DeadRow, GraphRow, Version, VersionRef, WorkspaceTx};
+use store::{Changes, DeadRow, GraphRow, Version, WorkspaceTx};
 use telemetry::GraphSource;
 use tfstate::Digest;
 use uuid::Uuid;
@@ -338,12 +338,11 @@ async fn patched(
     before: &Cached,
 ) -> Result<Option<(StateGraph, usize)>, EngineError> {
     let (from, to) = (before.key.seq, key.seq);
-    let still = store::find_version(tx, key.state, VersionRef::Seq(from)).await?;
-    if still.is_none_or(|version| version.id != before.key.version) {
+    let base = (from, before.key.version);
+    let Some(changes) = store::changes_since(tx, key.state, base, to).await? else {
         return Ok(None);
-    }
-    let dead = store::rows_dead_between(tx, key.state, from, to).await?;
-    let born = store::rows_born_between(tx, key.state, from, to).await?;
+    };
+    let Changes { dead, born } = &changes;
     let outcome = tokio::task::block_in_place(|| {
         let closed: Vec<RowRef<'_>> = dead.iter().map(dead_row).collect();
         let rows: Vec<InstanceRow<'_>> = born.iter().map(graph_row).collect();

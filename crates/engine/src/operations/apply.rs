@@ -152,6 +152,8 @@ async fn write(
                 lineage: "",
             },
             sources: &[],
+            was_applied: false,
+            seen: Some(head),
         },
     )
     .await?;

@@ -7,7 +7,8 @@ use store::{End, Lane, Reservation, WorkspaceTx};
 use crate::EngineError;
 use crate::lock::{TERRAFORM_APPLY, lock_info};
 
-/// Ends a reservation of either lane; false when it had ended already. The caller holds the ledger.
+/// Ends a reservation of either lane; false when it had ended already. The caller holds the ledger, unless it releases what is
+/// its own.
 ///
 /// What a holder may have changed and did not release is marked unsettled: all that it claimed for writing, also what it
 /// committed (an upload shows a create whose provisioner still runs as healthy), and whatever else its uploads changed. For a

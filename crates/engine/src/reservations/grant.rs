@@ -21,9 +21,9 @@ pub(crate) struct Ask<'a> {
     pub(crate) info: &'a LockInfo,
 }
 
-/// Grants the claims in one statement if nobody is in the way, not even one who is due, and the state is at version `head`
-/// where that is given; with it the run, if it is recorded, has them. `None`: the long way is to be gone. The caller holds the
-/// ledger, and everybody who wants something of the state waits for it.
+/// Locks the ledger and grants the claims if nobody is in the way, not even one who is due, and the state is at version `head`
+/// where that is given; with it the run, if it is recorded, has them. `None`: the long way is to be gone, and the caller
+/// holds the ledger.
 pub(crate) async fn grant_at_once(
     tx: &mut WorkspaceTx,
     caller: &Caller,
@@ -34,21 +34,30 @@ pub(crate) async fn grant_at_once(
     // The long way is the one whose rules can be taken away.
     let rules = [Rule::LedgerCheck, Rule::MixedLanes, Rule::TokenRise];
     if !rules.into_iter().all(holds) {
+        store::lock_ledger(tx, state.id).await?;
         return Ok(None);
     }
-    locking::point!(ReserveAfterHeadLock);
-    locking::point!(ReserveAfterExpiry);
-    locking::point!(ReserveAfterCheck);
     let info = serde_json::to_string(ask.info).unwrap_or_default();
     let new = ask.reservation(caller, state, &info);
-    let Some(granted) = store::grant_if_free(tx, &new, ask.claims, head).await? else {
-        return Ok(None);
-    };
-    record(tx, caller, state, ask).await?;
-    Ok(Some(granted))
+    let entry = audit::entry(caller, state.id, &state.name, &ask.what());
+    let granted = store::grant_if_free(tx, &new, ask.claims, head, entry).await?;
+    if granted.is_some() {
+        locking::point!(ReserveAfterHeadLock);
+        locking::point!(ReserveAfterExpiry);
+        locking::point!(ReserveAfterCheck);
+        locking::point!(ReserveAfterInsert);
+    }
+    Ok(granted)
 }
 
 impl Ask<'_> {
+    fn what(&self) -> audit::What<'_> {
+        audit::What::Reserved {
+            lock: self.info,
+            claims: self.claims,
+        }
+    }
+
     fn reservation<'r>(
         &'r self,
         caller: &'r Caller,
@@ -67,21 +76,6 @@ impl Ask<'_> {
             principal_id: caller.principal().as_str(),
         }
     }
-}
-
-async fn record(
-    tx: &mut WorkspaceTx,
-    caller: &Caller,
-    state: &State,
-    ask: &Ask<'_>,
-) -> Result<(), EngineError> {
-    let what = audit::What::Reserved {
-        lock: ask.info,
-        claims: ask.claims,
-    };
-    audit::record(tx, caller, state.id, &state.name, what).await?;
-    locking::point!(ReserveAfterInsert);
-    Ok(())
 }
 
 /// Room for claims, as long as the caller holds the ledger.
@@ -133,7 +127,8 @@ pub(crate) async fn insert(
     let info = serde_json::to_string(ask.info).unwrap_or_default();
     let new = ask.reservation(caller, locked, &info);
     let reservation = store::insert_native(tx, &new, ask.claims).await?;
-    record(tx, caller, locked, ask).await?;
+    audit::record(tx, caller, locked.id, &locked.name, ask.what()).await?;
+    locking::point!(ReserveAfterInsert);
     Ok(reservation)
 }
 

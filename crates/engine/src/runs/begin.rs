@@ -343,7 +343,6 @@ impl Engine {
             lease_seconds: asking.lease_seconds,
             info: &info,
         };
-        store::lock_ledger(tx, state.id).await?;
         let at_once = grant_at_once(tx, caller, state, &ask, Some(expanded.seq)).await?;
         if let Some(granted) = at_once {
             return Ok((expanded, granted.id));

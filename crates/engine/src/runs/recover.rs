@@ -108,8 +108,9 @@ impl Engine {
         store::lock_ledger(&mut tx, state.id).await?;
         let room = make_room(&mut tx, caller, &state, &claims).await?;
         let locked = store::lock_state(&mut tx, state.id).await?;
-        if let Some(head) = store::find_version(&mut tx, state.id, VersionRef::Head).await? {
-            native(&head)?;
+        let head = store::find_version(&mut tx, state.id, VersionRef::Head).await?;
+        if let Some(head) = &head {
+            native(head)?;
         }
         let now = standing_at(&mut tx, state.id, &changes).await?;
         let set = |addresses: &[String]| addresses.iter().cloned().collect::<BTreeSet<_>>();
@@ -155,6 +156,8 @@ impl Engine {
                 lineage: &rows.lineage,
             },
             sources: &[],
+            was_applied: false,
+            seen: head.as_ref(),
         };
         commit(&mut tx, caller, &wanted).await?;
         end_held(&mut tx, &held, End::Released, "the kept upload was adopted").await?;

@@ -4,13 +4,13 @@ use bytes::Bytes;
 use graph::claims::{Access, Claim, ClaimSet, Path};
 use graph::scope::{Target, addresses_of};
 use protocol::StateName;
-use store::{RunStanding, SliceRow, State, Version, VersionRef, WorkspaceTx};
+use store::{LockedRun, Reservation, RunStanding, State, Version, VersionRef, WorkspaceTx};
 use tfstate::Document;
 use uuid::Uuid;
 
 use super::may_write;
 use super::standing::alive;
-use super::unscoped::{held, lock_own};
+use super::unscoped::lock_own;
 use crate::commit::{Commit, Delta, First, OutputPlace, Place, commit};
 use crate::graphs::{Prepared, StateGraph};
 use crate::reservations::extend;
@@ -89,22 +89,25 @@ impl Engine {
         locking::point!(CommitStaged);
         self.prepare_graph(caller, name).await?;
         let mut tx = self.begin(caller).await?;
-        let (state, record) = lock_own(&mut tx, caller, name, wanted.run).await?;
+        let LockedRun {
+            run: record,
+            state,
+            reservation,
+        } = lock_own(&mut tx, caller, wanted.run, Some(name)).await?;
         alive(&record)?;
         let head = store::find_version(&mut tx, state.id, VersionRef::Head).await?;
         let before = self
-            .rows_before(&mut tx, &state, head.as_ref(), wanted)
+            .places_before(&mut tx, &state, head.as_ref(), wanted)
             .await?;
         let known = outputs_before(&mut tx, &state, head.as_ref(), &wanted.outputs).await?;
         let delta = delta(after, &before, &known, wanted)?;
         unmoved(&mut tx, &state, &record, head.as_ref(), wanted).await?;
-        let Some(held) = held(&mut tx, &record).await? else {
+        let Some(held) = reservation.filter(Reservation::is_active) else {
             let paths = delta.instances.iter().map(|place| place.path.to_string());
             return Err(EngineError::OutsideScope(paths.collect()));
         };
         let held = (held.id, held.token);
         claim_outputs(&mut tx, caller, &state, held, &delta).await?;
-        store::record_beginning(&mut tx, held.0).await?;
         let lineage = match after.lineage.as_str() {
             "" => Uuid::now_v7().to_string(),
             lineage => lineage.to_owned(),
@@ -124,6 +127,8 @@ impl Engine {
                     lineage: &lineage,
                 },
                 sources: &[],
+                was_applied: true,
+                seen: head.as_ref(),
             },
         )
         .await?;
@@ -143,14 +148,14 @@ impl Engine {
         })
     }
 
-    /// What stands at the selected addresses.
-    async fn rows_before(
+    /// The places of the selected addresses, each with its address.
+    async fn places_before(
         &self,
         tx: &mut WorkspaceTx,
         state: &State,
         head: Option<&Version>,
         wanted: &SelectedCommit,
-    ) -> Result<Vec<SliceRow>, EngineError> {
+    ) -> Result<Vec<(Vec<u8>, String)>, EngineError> {
         let Some(head) = head else {
             return Ok(Vec::new());
         };
@@ -158,7 +163,7 @@ impl Engine {
             .load_graph(tx, state.id, head, Prepared::default())
             .await?;
         let addresses = selected(&loaded.graph, wanted);
-        slice::rows_at(tx, state.id, head.seq, &addresses).await
+        slice::live_places_at(tx, state.id, &addresses).await
     }
 }
 
@@ -203,7 +208,7 @@ async fn outputs_before(
 /// The selected places with what is to stand there.
 fn delta<'a>(
     after: &'a tfstate::State<'_>,
-    before: &[SliceRow],
+    before: &[(Vec<u8>, String)],
     outputs: &[String],
     wanted: &SelectedCommit,
 ) -> Result<Delta<'a>, EngineError> {
@@ -221,12 +226,15 @@ fn delta<'a>(
             });
         }
     }
-    for row in before.iter().filter(|row| !standing.contains(&row.ord[..])) {
-        let address: tfstate::Address = row.address.parse().map_err(|_| {
-            EngineError::BadRequest(format!("`{}` cannot be read as an address", row.address))
+    for (ord, text) in before
+        .iter()
+        .filter(|(ord, _)| !standing.contains(&ord[..]))
+    {
+        let address: tfstate::Address = text.parse().map_err(|_| {
+            EngineError::BadRequest(format!("`{text}` cannot be read as an address"))
         })?;
         delta.instances.push(Place {
-            ord: row.ord.clone(),
+            ord: ord.clone(),
             path: Path::from(&address),
             row: None,
         });
@@ -277,10 +285,7 @@ async fn unmoved(
     if from >= to {
         return Ok(());
     }
-    let born = store::rows_born_between(tx, state.id, from, to).await?;
-    let dead = store::rows_dead_between(tx, state.id, from, to).await?;
-    let addresses = born.iter().map(|row| row.address.as_str());
-    let mut addresses = addresses.chain(dead.iter().map(|row| row.address.as_str()));
+    let touched = store::touched_between(tx, state.id, from, to).await?;
     let is_selected = |text: &str| match text.parse() {
         Ok(address) => {
             let mut targets = wanted.write.iter().chain(&wanted.delete);
@@ -288,7 +293,7 @@ async fn unmoved(
         }
         Err(_) => true,
     };
-    if addresses.any(is_selected) {
+    if touched.addresses.iter().any(|address| is_selected(address)) {
         return Err(conflict());
     }
     Ok(())

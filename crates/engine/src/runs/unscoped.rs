@@ -7,7 +7,7 @@ use graph::claims::ClaimSet;
 use protocol::runs::{Run, RunKind, RunReservation};
 use protocol::scope::{ScopeClaim, ScopeConfidence, ScopeContract, ScopeDiagnostics, ScopeRequest};
 use protocol::{RunId, StateName};
-use store::{End, NewRun, Reservation, RunStanding, State, VersionRef, WorkspaceTx};
+use store::{End, LockedRun, NewRun, Reservation, RunStanding, State, VersionRef, WorkspaceTx};
 use uuid::Uuid;
 
 use super::begin::{Asking, json, native};
@@ -142,20 +142,18 @@ impl Engine {
         lease_seconds: i64,
         ticket: Option<&str>,
     ) -> Result<Option<RunReservation>, EngineError> {
-        let mut tx = self.begin_read(caller).await?;
-        let state = store::find_state(&mut tx, caller.environment(), name).await?;
-        let state = state.ok_or(EngineError::NoRun)?;
-        let record = find_own(&mut tx, caller, run, Some(&state)).await?;
-        let is_first = held(&mut tx, &record).await?.is_none();
-        tx.commit().await?;
-        if claims.is_empty() || !is_first {
+        let place = (caller.environment(), name);
+        let found = store::find_run_at_once(&self.db, caller.workspace(), place, run).await?;
+        let found = found.ok_or(EngineError::NoRun)?;
+        is_own(&found.principal_id, &found.who, caller)?;
+        if claims.is_empty() || found.holds {
             return self
                 .try_reserve(caller, name, run, claims, lease_seconds)
                 .await;
         }
         let key = format!("state-engine {run}");
-        let asking = Asking::new(&key, &record.command, &record.who, None)?.waiting(ticket, 0);
-        let waiting = asking.in_queue(&state, claims);
+        let asking = Asking::new(&key, &found.command, &found.who, None)?.waiting(ticket, 0);
+        let waiting = asking.in_queue(&found.state, claims);
         let (_pass, queued) = self.wait_in_queue(caller, &waiting).await?;
         let reserved = self
             .try_reserve(caller, name, run, claims, lease_seconds)
@@ -173,10 +171,13 @@ impl Engine {
         lease_seconds: i64,
     ) -> Result<Option<RunReservation>, EngineError> {
         let mut tx = self.begin(caller).await?;
-        let (state, record) = lock_own(&mut tx, caller, name, run).await?;
+        let LockedRun {
+            run: record,
+            state,
+            reservation,
+        } = lock_own(&mut tx, caller, run, Some(name)).await?;
         alive(&record)?;
-        // Read no more than the answer needs: whoever reserves something of this state waits meanwhile.
-        let granted = match held(&mut tx, &record).await? {
+        let granted = match reservation.filter(Reservation::is_active) {
             Some(held) if claims.is_empty() => {
                 let known = store::find_claims(&mut tx, &[held.id]).await?;
                 let claims = known.get(&held.id).cloned().unwrap_or_default();
@@ -220,13 +221,11 @@ impl Engine {
     /// Gives up what a run holds; it may reserve anew. Nothing held is no error.
     pub async fn release_unscoped_run(&self, caller: &Caller) -> Result<(), EngineError> {
         let mut tx = self.begin(caller).await?;
-        let run = run_of(caller)?;
-        store::lock_run(&mut tx, run).await?;
-        let record = find_own(&mut tx, caller, run, None).await?;
-        if let Some(held) = held(&mut tx, &record).await? {
+        let locked = lock_own(&mut tx, caller, run_of(caller)?, None).await?;
+        let record = locked.run;
+        if let Some(held) = locked.reservation.filter(Reservation::is_active) {
             // All that can be done before others have to wait for the ledger.
             store::set_run_reservation(&mut tx, record.id, None, record.base_seq).await?;
-            store::lock_ledger(&mut tx, record.state_id).await?;
             if !end_held(&mut tx, &held, End::Released, "its run gave it up").await? {
                 // Somebody else has ended it, which is to be seen.
                 return Ok(tx.rollback().await?);
@@ -260,20 +259,21 @@ impl Engine {
     }
 }
 
-/// Locks a run of this state, if it is the caller's own.
+/// Locks a run, one of the state of this name if one is given, if it is the caller's own.
 pub(super) async fn lock_own(
     tx: &mut WorkspaceTx,
     caller: &Caller,
-    name: &StateName,
     run: Uuid,
-) -> Result<(State, RunStanding), EngineError> {
-    let state = store::find_state(tx, caller.environment(), name)
-        .await?
-        .ok_or(EngineError::NoRun)?;
-    same_spelling(&state, name)?;
-    store::lock_run(tx, run).await?;
-    let record = find_own(tx, caller, run, Some(&state)).await?;
-    Ok((state, record))
+    name: Option<&StateName>,
+) -> Result<LockedRun, EngineError> {
+    let named = name.map(|name| (caller.environment(), name));
+    let locked = store::lock_run_of(tx, run, named).await?;
+    let locked = locked.ok_or(EngineError::NoRun)?;
+    if let Some(name) = name {
+        same_spelling(&locked.state, name)?;
+    }
+    is_own(&locked.run.principal_id, &locked.run.who, caller)?;
+    Ok(locked)
 }
 
 /// Finds a run, of this state where one is given, if it is the caller's own. Of a run of another state nothing is said.
@@ -291,7 +291,7 @@ async fn find_own(
 }
 
 /// What a run holds.
-pub(super) async fn held(
+async fn held(
     tx: &mut WorkspaceTx,
     record: &RunStanding,
 ) -> Result<Option<Reservation>, EngineError> {
@@ -324,7 +324,6 @@ async fn reserve(
         lease_seconds,
         info: &asking.lock_info(record.id),
     };
-    store::lock_ledger(tx, state.id).await?;
     if let Some(granted) = grant_at_once(tx, caller, state, &ask, None).await? {
         return Ok(granted);
     }

@@ -221,7 +221,6 @@ impl Engine {
             // The next try sees that it has ended, and keeps the upload.
             return Err(store::Error::Moved("the reservation ended meanwhile").into());
         };
-        store::record_beginning(&mut tx, held.id).await?;
         let committed = commit(
             &mut tx,
             caller,
@@ -237,6 +236,8 @@ impl Engine {
                     lineage: &after.lineage,
                 },
                 sources: &sources,
+                was_applied: true,
+                seen: None,
             },
         )
         .await?;

@@ -195,6 +195,14 @@ impl Attempt<'_> {
         }
         locking::point!(HttpAfterVersion);
         let rows_changed = prepared.changes.count();
+        let what = audit::What::Written {
+            seq,
+            before: base.version.as_ref(),
+            sha256: self.sha256,
+            forced: base.forced,
+            unlocked: held.is_none(),
+            source: self.source,
+        };
         store::insert_version(
             &mut tx,
             &NewVersion {
@@ -219,7 +227,11 @@ impl Attempt<'_> {
                 byte_size: Some(self.body.len() as i64),
                 instance_count: prepared.instance_count as i64,
                 rows_changed: rows_changed as i64,
+                after: base.seq(),
+                was_applied: false,
+                receipt: None,
             },
+            audit::entry(caller, id, &locked.name, &what),
         )
         .await?;
         store::close_instances(&mut tx, id, seq, &prepared.changes.closed).await?;
@@ -232,20 +244,9 @@ impl Attempt<'_> {
         if let Some(packed) = packed {
             store::insert_document(&mut tx, id, seq, packed).await?;
         }
-        store::advance_head(&mut tx, id, base.seq(), seq).await?;
         if let Some(held) = &held {
-            store::record_activity(&mut tx, held.id, seq).await?;
             settle_whole_state(&mut tx, caller, held).await?;
         }
-        let what = audit::What::Written {
-            seq,
-            before: base.version.as_ref(),
-            sha256: self.sha256,
-            forced: base.forced,
-            unlocked: held.is_none(),
-            source: self.source,
-        };
-        audit::record(&mut tx, caller, id, &locked.name, what).await?;
         locking::point!(HttpBeforeCommit);
         tx.commit().await?;
         locking::point!(HttpAfterCommit);

@@ -9,6 +9,7 @@ use uuid::Uuid;
 
 use super::changes::LedgerEvent;
 use super::nodes;
+use crate::turns::Row;
 use crate::{Error, WorkspaceTx};
 
 /// After which part of a lease beyond its end a reservation is due, in seconds.
@@ -110,6 +111,7 @@ pub struct NewReservation<'a> {
 
 /// Locks the head row of a state's ledger: everything that grants or ends passes here, one at a time.
 pub async fn lock_ledger(tx: &mut WorkspaceTx, state_id: Uuid) -> Result<(), Error> {
+    tx.take_turn(Row::Ledger(state_id)).await?;
     sqlx::query_scalar!(
         r#"
             SELECT token
@@ -342,7 +344,7 @@ pub(super) async fn insert_reservation(
     Ok(row)
 }
 
-/// Ends an active reservation; false when it had ended already. The caller holds the ledger.
+/// Ends an active reservation; false when it had ended already. The ledger is locked first, and stays so.
 pub async fn end_reservation(
     tx: &mut WorkspaceTx,
     state_id: Uuid,
@@ -350,6 +352,7 @@ pub async fn end_reservation(
     end: End,
     reason: &str,
 ) -> Result<bool, Error> {
+    tx.take_turn(Row::Ledger(state_id)).await?;
     let ended = sqlx::query!(
         r#"
             WITH head AS (

@@ -14,6 +14,7 @@ mod unsettled;
 pub use changes::{LedgerChange, LedgerEvent};
 pub use kept::*;
 pub use ledger::*;
+pub(crate) use nodes::claims_of_columns;
 pub use nodes::{find_claims, grant_if_free, insert_native, list_conflicting, replace_claims};
 pub use renewals::*;
 pub use unsettled::*;

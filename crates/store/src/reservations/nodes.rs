@@ -2,10 +2,12 @@
 
 use std::collections::HashMap;
 
-use graph::claims::{Access, Claim, ClaimSet, Nodes, Path};
+use graph::claims::{Claim, ClaimSet, Nodes, Path};
 use uuid::Uuid;
 
 use super::ledger::{NewReservation, Reservation, insert_reservation, note_grant};
+use crate::tenancy::audit::Entry;
+use crate::turns::Row;
 use crate::{Error, WorkspaceTx};
 
 /// Grants these claims. The caller holds the ledger and has found no conflict.
@@ -20,98 +22,40 @@ pub async fn insert_native(
     Ok(granted)
 }
 
-/// Grants these claims in one statement, if nobody excludes them and the state is active, at version `head_seq` where that
-/// is given. The run, where it is recorded already, has the reservation then. `None`: something is in the way. The caller
-/// holds the ledger.
+/// Locks the ledger and grants these claims, if nobody excludes them and the state is active, at version `head_seq` where
+/// that is given. The run, where it is recorded already, has the reservation then, and the audit log the entry. `None`:
+/// something is in the way. The caller holds the ledger then, all the same.
 ///
-/// The base is the head, whatever `new.base_seq` says. The state's row is not locked: a commit that is under way is of
-/// somebody whose claims do not touch these, or it would be in the way, and whatever else changes a state asks the ledger.
-/// So the head may move meanwhile, and what is claimed does not.
+/// The base is the head, whatever `new.base_seq` says.
 pub async fn grant_if_free(
     tx: &mut WorkspaceTx,
     new: &NewReservation<'_>,
     claims: &ClaimSet,
     head_seq: Option<i64>,
+    entry: Entry,
 ) -> Result<Option<Reservation>, Error> {
     let nodes = claims.nodes();
     let (paths, modes) = claim_columns(claims);
     let (hashes, node_modes) = node_columns(&nodes);
     let (_, masks) = asked_columns(&nodes);
+    tx.take_turn(Row::Ledger(new.state_id)).await?;
     let granted = sqlx::query_as!(
         Reservation,
         r#"
-            WITH state AS (
-                SELECT head_seq
-                FROM states
-                WHERE workspace_id = $1 AND id = $3 AND lifecycle = 'active' AND head_seq = coalesce($7, head_seq)
-            ),
-            free AS (
-                SELECT head_seq
-                FROM state
-                WHERE NOT EXISTS (
-                    SELECT
-                    FROM unnest($13::bigint[], $15::smallint[]) AS asked (hash, mask)
-                    CROSS JOIN LATERAL (
-                        SELECT
-                        FROM reservation_nodes
-                        WHERE workspace_id = $1 AND state_id = $3 AND node_hash = asked.hash AND mode & asked.mask <> 0
-                        OFFSET 0
-                    ) AS n
-                ) AND NOT EXISTS (
-                    SELECT
-                    FROM reservations
-                    WHERE workspace_id = $1 AND state_id = $3 AND status = 'active' AND lane <> 'native'
-                )
-            ),
-            head AS (
-                UPDATE lock_heads
-                SET token = token + 1, gen = gen + 1
-                FROM free
-                WHERE workspace_id = $1 AND state_id = $3
-                RETURNING token, gen, free.head_seq
-            ),
-            granted AS (
-                INSERT INTO reservations (
-                    workspace_id, id, state_id, lane, idem_key, token, incarnation, lease_seconds,
-                    expires_at, base_seq, granted_gen, info, principal_id, run_id
-                )
-                SELECT $1, $2, $3, $4, $5, head.token, s.incarnation, $6::bigint,
-                       clock_timestamp() + make_interval(secs => $6::bigint::double precision), head.head_seq, head.gen, $8,
-                       $9, $10
-                FROM head, lock_service s
-                RETURNING id, state_id, run_id, lane, idem_key, token, incarnation, granted_gen, status, lease_seconds,
-                          expires_at, base_seq, end_reason, info, principal_id, created_at, last_active_at, began_at
-            ),
-            claimed AS (
-                INSERT INTO claims (workspace_id, reservation_id, path, mode)
-                SELECT $1, $2, string_to_array(u.path, E'\n'), u.mode
-                FROM granted, unnest($11::text[], $12::text[]) AS u (path, mode)
-            ),
-            to_be_found AS (
-                INSERT INTO reservation_nodes (workspace_id, state_id, node_hash, mode, reservation_id)
-                SELECT $1, $3, u.hash, u.mode, $2
-                FROM granted, unnest($13::bigint[], $14::smallint[]) AS u (hash, mode)
-            ),
-            taken AS (
-                UPDATE runs
-                SET reservation_id = $2, base_seq = granted.base_seq
-                FROM granted
-                WHERE runs.workspace_id = $1 AND runs.id = $10
-            )
             SELECT id AS "id!", state_id AS "state_id!", run_id, lane AS "lane!", idem_key AS "idem_key!",
                    token AS "token!", incarnation AS "incarnation!", granted_gen AS "granted_gen!",
                    status AS "status!", lease_seconds, expires_at, base_seq AS "base_seq!", end_reason,
                    info AS "info!", principal_id AS "principal_id!", created_at AS "created_at!",
                    last_active_at AS "last_active_at!", began_at, false AS "due!"
-            FROM granted
+            FROM grant_if_free($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)
         "#,
         tx.workspace().as_str(),
-        new.id,
         new.state_id,
+        head_seq,
+        new.id,
         new.lane.as_str(),
         new.idem_key,
         new.lease_seconds,
-        head_seq,
         new.info,
         new.principal_id,
         new.run_id,
@@ -120,11 +64,13 @@ pub async fn grant_if_free(
         &hashes,
         &node_modes,
         &masks,
+        entry.0,
     )
     .fetch_optional(&mut **tx)
     .await?;
     if let Some(granted) = &granted {
         note_grant(tx, granted, nodes);
+        tx.note_entry();
     }
     Ok(granted)
 }
@@ -174,6 +120,25 @@ pub(super) fn claim_columns(claims: &ClaimSet) -> (Vec<String>, Vec<&'static str
         .iter()
         .map(|(path, access)| (joined(path), access.as_str()))
         .unzip()
+}
+
+/// The claims whose paths and modes these are, as [`claim_columns`] has them.
+pub(crate) fn claims_of_columns(paths: &[String], modes: &[String]) -> Result<ClaimSet, Error> {
+    let claim = |(path, mode): (&String, &String)| {
+        // The root has no segment, and an empty text would be one.
+        let segments = path.split('\n').filter(|_| !path.is_empty());
+        read_claim(&segments.collect::<Vec<_>>(), mode)
+    };
+    let claims: Result<Vec<_>, _> = paths.iter().zip(modes).map(claim).collect();
+    Ok(ClaimSet::new(claims?))
+}
+
+fn read_claim<T: AsRef<str>>(segments: &[T], mode: &str) -> Result<Claim, Error> {
+    let path = Path::from_texts(segments).map_err(|error| Error::impossible("claims", error))?;
+    let access = mode
+        .parse()
+        .map_err(|error| Error::impossible("claims", error))?;
+    Ok(Claim { path, access })
 }
 
 /// Hashes and modes of nodes, as the columns of an insert.
@@ -305,14 +270,8 @@ pub async fn find_claims(
     .await?;
     let mut claims: HashMap<Uuid, Vec<Claim>> = HashMap::new();
     for row in rows {
-        let path =
-            Path::from_texts(&row.path).map_err(|error| Error::impossible("claims", error))?;
-        let access: Access = row
-            .mode
-            .parse()
-            .map_err(|error| Error::impossible("claims", error))?;
         let list = claims.entry(row.reservation_id).or_default();
-        list.push(Claim { path, access });
+        list.push(read_claim(&row.path, &row.mode)?);
     }
     Ok(claims
         .into_iter()

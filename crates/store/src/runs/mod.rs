@@ -4,13 +4,15 @@
 //! a run is follows from both.
 
 mod documents;
+mod locked;
 mod receipts;
 mod records;
 mod standings;
 mod tokens;
 
 pub use documents::{RunDocument, find_run_document, put_run_document};
-pub use receipts::{Receipt, find_receipt, insert_receipt};
+pub use locked::{LockedRun, WaitingRun, find_run_at_once, lock_run_of};
+pub use receipts::{NewReceipt, Receipt, find_grounds, insert_receipt};
 pub use records::*;
 pub use standings::{RunStanding, find_run_standing, list_run_standings};
 pub use tokens::{NewRunToken, create_run_token, hand_run_tokens_to, revoke_run_tokens};

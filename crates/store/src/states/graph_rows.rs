@@ -51,57 +51,114 @@ pub async fn each_graph_row<E: From<Error>>(
     Ok(())
 }
 
-/// Rows that version `to` has and `from` had not. Before the first version there was nothing, so from there these are all.
-pub async fn rows_born_between(
+/// Rows that one version has and a later one has not, and the other way round.
+#[derive(Debug, Clone, Default)]
+pub struct Changes {
+    pub dead: Vec<DeadRow>,
+    pub born: Vec<GraphRow>,
+}
+
+/// What changed between version `from`, if it is still the one of this id, and version `to`. `None`: it is another one now,
+/// as after a restore.
+pub async fn changes_since(
+    tx: &mut WorkspaceTx,
+    state_id: Uuid,
+    (from, id): (i64, Uuid),
+    to: i64,
+) -> Result<Option<Changes>, Error> {
+    let workspace = tx.workspace().clone();
+    // The index on births is asked for by its own words: it leaves out those of the first version.
+    let rows = sqlx::query!(
+        r#"
+            SELECT changed.address AS "address?", changed.kind AS "kind?", changed.deposed,
+                   changed.config_address AS "config_address?", changed.dependencies AS "dependencies?",
+                   changed.born_seq AS "born_seq?"
+            FROM state_versions base
+            LEFT JOIN LATERAL (
+                SELECT address, kind, deposed, config_address, dependencies, born_seq
+                FROM instances
+                WHERE workspace_id = $1 AND state_id = $2 AND born_seq > 1 AND born_seq > $3 AND born_seq <= $5
+                  AND (dies_seq IS NULL OR dies_seq > $5)
+                UNION ALL
+                SELECT address, kind, deposed, NULL, NULL, NULL
+                FROM instances
+                WHERE workspace_id = $1 AND state_id = $2 AND dies_seq > $3 AND dies_seq <= $5 AND born_seq <= $3
+            ) AS changed ON true
+            WHERE base.workspace_id = $1 AND base.state_id = $2 AND base.seq = $3 AND base.id = $4
+        "#,
+        workspace.as_str(),
+        state_id,
+        from,
+        id,
+        to,
+    )
+    .fetch_all(&mut **tx)
+    .await?;
+    if rows.is_empty() {
+        return Ok(None);
+    }
+    let mut changes = Changes::default();
+    for row in rows {
+        let deposed = row.deposed;
+        let Some((address, kind)) = row.address.zip(row.kind) else {
+            continue;
+        };
+        match (row.config_address, row.dependencies, row.born_seq) {
+            (Some(config_address), Some(dependencies), Some(born_seq)) => {
+                changes.born.push(GraphRow {
+                    address,
+                    kind,
+                    deposed,
+                    config_address,
+                    dependencies,
+                    born_seq,
+                });
+            }
+            _ => changes.dead.push(DeadRow {
+                address,
+                kind,
+                deposed,
+            }),
+        }
+    }
+    Ok(Some(changes))
+}
+
+/// What differs between two versions, by name only.
+#[derive(Debug, Clone, Default)]
+pub struct Touched {
+    /// Addresses of instances; one may stand here more than once.
+    pub addresses: Vec<String>,
+    /// Names of outputs.
+    pub outputs: Vec<String>,
+}
+
+/// The places at which version `to` is not what version `from` is; all of its places where `from` is none.
+pub async fn touched_between(
     tx: &mut WorkspaceTx,
     state_id: Uuid,
     from: i64,
     to: i64,
-) -> Result<Vec<GraphRow>, Error> {
-    if from < 1 {
-        let mut rows = Vec::new();
-        each_graph_row(tx, state_id, to, |row| {
-            rows.push(row);
-            Ok::<_, Error>(())
-        })
-        .await?;
-        return Ok(rows);
-    }
+) -> Result<Touched, Error> {
     let workspace = tx.workspace().clone();
-    // The index on births is asked for by its own words: it leaves out those of the first version.
-    let rows = sqlx::query_as!(
-        GraphRow,
+    let rows = sqlx::query!(
         r#"
-            SELECT address, kind, deposed, config_address, dependencies, born_seq
+            SELECT address AS "name!", false AS "is_output!"
             FROM instances
             WHERE workspace_id = $1 AND state_id = $2 AND born_seq > 1 AND born_seq > $3 AND born_seq <= $4
               AND (dies_seq IS NULL OR dies_seq > $4)
-        "#,
-        workspace.as_str(),
-        state_id,
-        from,
-        to,
-    )
-    .fetch_all(&mut **tx)
-    .await?;
-    Ok(rows)
-}
-
-/// Rows that version `from` had and `to` has not.
-pub async fn rows_dead_between(
-    tx: &mut WorkspaceTx,
-    state_id: Uuid,
-    from: i64,
-    to: i64,
-) -> Result<Vec<DeadRow>, Error> {
-    let workspace = tx.workspace().clone();
-    let rows = sqlx::query_as!(
-        DeadRow,
-        r#"
-            SELECT address, kind, deposed
+            UNION ALL
+            SELECT address, false
             FROM instances
+            WHERE workspace_id = $1 AND state_id = $2 AND dies_seq > $3 AND dies_seq <= $4 AND born_seq <= $3
+            UNION ALL
+            SELECT name, true
+            FROM outputs
+            WHERE workspace_id = $1 AND state_id = $2 AND born_seq > $3 AND born_seq <= $4
+            UNION ALL
+            SELECT name, true
+            FROM outputs
             WHERE workspace_id = $1 AND state_id = $2 AND dies_seq > $3 AND dies_seq <= $4
-              AND born_seq <= $3
         "#,
         workspace.as_str(),
         state_id,
@@ -110,5 +167,20 @@ pub async fn rows_dead_between(
     )
     .fetch_all(&mut **tx)
     .await?;
-    Ok(rows)
+    let mut touched = Touched::default();
+    for row in rows {
+        match row.is_output {
+            true => touched.outputs.push(row.name),
+            false => touched.addresses.push(row.name),
+        }
+    }
+    if from < 1 {
+        // Those of the first version stand in no index.
+        each_graph_row(tx, state_id, to, |row| {
+            touched.addresses.push(row.address);
+            Ok::<_, Error>(())
+        })
+        .await?;
+    }
+    Ok(touched)
 }

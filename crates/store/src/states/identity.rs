@@ -4,6 +4,7 @@ use chrono::{DateTime, Utc};
 use protocol::{EnvironmentId, StateName};
 use uuid::Uuid;
 
+use crate::turns::Row;
 use crate::{Error, WorkspaceTx};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,7 +16,7 @@ pub enum Lifecycle {
 }
 
 impl Lifecycle {
-    pub(super) fn parse(text: &str) -> Result<Self, Error> {
+    pub(crate) fn parse(text: &str) -> Result<Self, Error> {
         match text {
             "active" => Ok(Self::Active),
             "importing" => Ok(Self::Importing),
@@ -146,6 +147,7 @@ pub async fn find_or_create_state(
 /// Locks the row of a state until the transaction ends, and reads it as it is then. Whoever only refers to the state, as a
 /// reservation does, does not wait for that.
 pub async fn lock_state(tx: &mut WorkspaceTx, id: Uuid) -> Result<State, Error> {
+    tx.take_turn(Row::State(id)).await?;
     let row = sqlx::query!(
         r#"
             SELECT id, name, head_seq, seq_floor, lifecycle, created_at
@@ -166,29 +168,6 @@ pub async fn lock_state(tx: &mut WorkspaceTx, id: Uuid) -> Result<State, Error> 
         lifecycle: Lifecycle::parse(&row.lifecycle)?,
         created_at: row.created_at,
     })
-}
-
-/// Moves the head of a locked state from `from` to `to`.
-pub async fn advance_head(tx: &mut WorkspaceTx, id: Uuid, from: i64, to: i64) -> Result<(), Error> {
-    let moved = sqlx::query!(
-        r#"
-            UPDATE states
-            SET head_seq = $4
-            WHERE workspace_id = $1 AND id = $2 AND head_seq = $3
-        "#,
-        tx.workspace().as_str(),
-        id,
-        from,
-        to,
-    )
-    .execute(&mut **tx)
-    .await?
-    .rows_affected();
-    if moved == 1 {
-        Ok(())
-    } else {
-        Err(Error::Moved("the head moved"))
-    }
 }
 
 /// Marks a locked state deleted: its name is free at once, its history stays.

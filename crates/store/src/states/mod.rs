@@ -18,10 +18,12 @@ mod transfer;
 mod versions;
 
 pub use documents::{find_document, find_parts, insert_document, insert_parts};
-pub use graph_rows::{DeadRow, GraphRow, each_graph_row, rows_born_between, rows_dead_between};
+pub use graph_rows::{
+    Changes, DeadRow, GraphRow, Touched, changes_since, each_graph_row, touched_between,
+};
 pub use identity::{
-    Lifecycle, State, StateRecord, advance_head, delete_state, find_deleted, find_or_create_state,
-    find_state, list_deleted, list_states, lock_state, undelete_state,
+    Lifecycle, State, StateRecord, delete_state, find_deleted, find_or_create_state, find_state,
+    list_deleted, list_states, lock_state, undelete_state,
 };
 pub use instances::{
     LiveRow, NewInstance, RowAt, RowPage, close_instances, insert_instances, list_live_rows,
@@ -29,11 +31,11 @@ pub use instances::{
 };
 pub use outputs::{
     LiveOutput, NewOutput, OutputRow, close_outputs, insert_outputs, list_live_outputs,
-    live_outputs_named, outputs_at, outputs_changed_between,
+    live_outputs_named, outputs_at,
 };
 pub use resources::{ResourceRow, find_instance, list_resources};
 pub use rollback::restore_rows;
-pub use slices::{SliceRow, outputs_named, rows_in_ranges, serials_of};
+pub use slices::{SliceRow, live_places_in_ranges, outputs_named, rows_in_ranges, serials_of};
 pub use sources::{RecordedSource, list_sources, record_sources, sources_in_files};
 pub use transfer::{
     BornRow, ChangesOfVersion, ClosedRow, HistoricRun, HistoricVersion, HistorySize,

@@ -109,31 +109,6 @@ pub async fn live_outputs_named(
         .collect()
 }
 
-/// The outputs that were born or died after version `from`, up to version `to`.
-pub async fn outputs_changed_between(
-    tx: &mut WorkspaceTx,
-    state_id: Uuid,
-    from: i64,
-    to: i64,
-) -> Result<Vec<String>, Error> {
-    let workspace = tx.workspace().clone();
-    let names = sqlx::query_scalar!(
-        r#"
-            SELECT DISTINCT name
-            FROM outputs
-            WHERE workspace_id = $1 AND state_id = $2
-              AND ((born_seq > $3 AND born_seq <= $4) OR (dies_seq > $3 AND dies_seq <= $4))
-        "#,
-        workspace.as_str(),
-        state_id,
-        from,
-        to,
-    )
-    .fetch_all(&mut **tx)
-    .await?;
-    Ok(names)
-}
-
 /// Ends the life of live outputs; every one must be live.
 pub async fn close_outputs(
     tx: &mut WorkspaceTx,

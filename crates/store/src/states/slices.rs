@@ -60,6 +60,35 @@ pub async fn rows_in_ranges(
     Ok(rows)
 }
 
+/// The places of the head in such ranges, each with its address, however long the history of each is.
+pub async fn live_places_in_ranges(
+    tx: &mut WorkspaceTx,
+    state_id: Uuid,
+    from: &[Vec<u8>],
+    until: &[Vec<u8>],
+) -> Result<Vec<(Vec<u8>, String)>, Error> {
+    let rows = sqlx::query!(
+        r#"
+            SELECT i.ord, i.address
+            FROM unnest($3::bytea[], $4::bytea[]) AS place (low, high)
+            CROSS JOIN LATERAL (
+                SELECT ord, address
+                FROM instances
+                WHERE workspace_id = $1 AND state_id = $2 AND ord >= place.low AND ord < place.high
+                  AND dies_seq IS NULL
+                OFFSET 0
+            ) AS i
+        "#,
+        tx.workspace().as_str(),
+        state_id,
+        from,
+        until,
+    )
+    .fetch_all(&mut **tx)
+    .await?;
+    Ok(rows.into_iter().map(|row| (row.ord, row.address)).collect())
+}
+
 /// Those outputs of version `seq` that have one of these names, by name.
 pub async fn outputs_named(
     tx: &mut WorkspaceTx,

@@ -5,6 +5,8 @@ use protocol::{EnvironmentId, StateName, WorkspaceId};
 use uuid::Uuid;
 
 use super::identity::Lifecycle;
+use crate::runs::NewReceipt;
+use crate::tenancy::audit::Entry;
 use crate::{Db, Error, WorkspaceTx, text::without_nul};
 
 /// How a version's bytes are held.
@@ -138,6 +140,12 @@ pub struct NewVersion<'a> {
     pub byte_size: Option<i64>,
     pub instance_count: i64,
     pub rows_changed: i64,
+    /// The head that it follows.
+    pub after: i64,
+    /// Whether it says what a native run did to real infrastructure, which has begun to apply then.
+    pub was_applied: bool,
+    /// What its writer is answered if it asks again.
+    pub receipt: Option<NewReceipt<'a>>,
 }
 
 /// One row as every query of this module selects it.
@@ -432,25 +440,50 @@ pub async fn list_versions(
     rows.into_iter().map(Version::try_from).collect()
 }
 
-/// Adds a version. The caller holds the state's row and moves the head in the same transaction.
+/// Adds a version, all in one statement, since others wait for the state meanwhile: the head moves on to it, the reservation
+/// it was written under has it as its base and starts its lease anew, its writer has a receipt, and the audit log the entry.
+/// The caller holds the state's row, and the reservation's.
 pub async fn insert_version(
     tx: &mut WorkspaceTx,
     version: &NewVersion<'_>,
-) -> Result<DateTime<Utc>, Error> {
+    entry: Entry,
+) -> Result<(), Error> {
     let serial = version.serial.map(|serial| serial.to_string());
     let lineage = version.lineage.map(without_nul);
     let terraform_version = version.terraform_version.map(without_nul);
-    let created_at = sqlx::query_scalar!(
+    let receipt = version.receipt;
+    let is_next = sqlx::query_scalar!(
         r#"
-            INSERT INTO state_versions (
-                workspace_id, state_id, seq, id, serial, lineage, terraform_version, source, created_by,
-                principal_id, reservation_id, token, incarnation, forced, unlocked, form, opaque_reason,
-                header, rows_digest, sha256, byte_size, instance_count, rows_changed, run_id
+            WITH version AS (
+                INSERT INTO state_versions (
+                    workspace_id, state_id, seq, id, serial, lineage, terraform_version, source, created_by,
+                    principal_id, reservation_id, token, incarnation, forced, unlocked, form, opaque_reason,
+                    header, rows_digest, sha256, byte_size, instance_count, rows_changed, run_id
+                )
+                SELECT $1, $2, $3, $4, $5::text::numeric, $6, $7, $8, $9, $10, $11, $12, incarnation, $13,
+                       $14, $15, $16, $17, $18, $19, $20, $21, $22, $23
+                FROM lock_service
+            ),
+            head AS (
+                UPDATE states
+                SET head_seq = $3
+                WHERE workspace_id = $1 AND id = $2 AND head_seq = $24
+                RETURNING id
+            ),
+            holder AS (
+                UPDATE reservations
+                SET base_seq = $3, last_active_at = clock_timestamp(),
+                    expires_at = clock_timestamp() + make_interval(secs => lease_seconds::double precision),
+                    began_at = CASE WHEN $28 THEN coalesce(began_at, clock_timestamp()) ELSE began_at END
+                WHERE workspace_id = $1 AND id = $11 AND status = 'active'
+            ),
+            receipt AS (
+                INSERT INTO commit_receipts (workspace_id, run_id, commit_key, request_digest, seq, serial)
+                SELECT $1, $25, $26, $27, $3, $5::text::numeric
+                WHERE $25::uuid IS NOT NULL
             )
-            SELECT $1, $2, $3, $4, $5::text::numeric, $6, $7, $8, $9, $10, $11, $12, incarnation, $13,
-                   $14, $15, $16, $17, $18, $19, $20, $21, $22, $23
-            FROM lock_service
-            RETURNING created_at
+            SELECT EXISTS (SELECT FROM head) AS "is_next!"
+            FROM record_entry($1, $29)
         "#,
         tx.workspace().as_str(),
         version.state_id,
@@ -475,11 +508,21 @@ pub async fn insert_version(
         version.instance_count,
         version.rows_changed,
         version.run_id,
+        version.after,
+        receipt.map(|receipt| receipt.run_id),
+        receipt.map(|receipt| receipt.commit_key),
+        receipt.map(|receipt| receipt.request_digest),
+        version.was_applied,
+        entry.0,
     )
     .fetch_one(&mut **tx)
     .await?;
+    if !is_next {
+        return Err(Error::Moved("the head moved"));
+    }
     tx.note_seen(version.state_id);
-    Ok(created_at)
+    tx.note_entry();
+    Ok(())
 }
 
 /// Records what a version's document hashes to, once it has been rendered for the first time.

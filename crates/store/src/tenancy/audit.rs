@@ -5,7 +5,7 @@ use auth::Context;
 use chrono::{DateTime, Utc};
 use protocol::tenancy::AuditEntry;
 use protocol::{AuditId, EnvironmentId, PrincipalId, StateId};
-use serde_json::Value;
+use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::{Error, Result, WorkspaceTx, text::without_nul};
@@ -63,6 +63,36 @@ pub struct NewEntry<'a> {
     pub result: AuditResult,
 }
 
+/// An entry as a statement takes it that does more than add it.
+#[derive(Debug, Clone)]
+pub struct Entry(pub(crate) Value);
+
+impl Entry {
+    /// The entry of an act, with an id of its own.
+    #[must_use]
+    pub fn new<'a>(actor: impl Into<Actor<'a>>, entry: NewEntry<'_>) -> Self {
+        let actor = actor.into();
+        // By the names that `record_entry` reads.
+        Self(value_without_nul(json!({
+            "id": Uuid::now_v7(),
+            "principal_id": actor.principal,
+            "display": actor.display,
+            "token_id": actor.token_id,
+            "action": entry.action,
+            "target": entry.target,
+            "environment_id": entry.environment,
+            "state_id": entry.state.map(|state| state.as_uuid()),
+            "request_id": actor.request_id,
+            "before": entry.before,
+            "after": entry.after,
+            "result": match entry.result {
+                AuditResult::Done => "done",
+                AuditResult::Refused => "refused",
+            },
+        })))
+    }
+}
+
 /// Adds an entry to the log of the transaction's workspace.
 ///
 /// # Errors
@@ -73,32 +103,11 @@ pub async fn record<'a>(
     actor: impl Into<Actor<'a>>,
     entry: NewEntry<'_>,
 ) -> Result<()> {
-    let workspace = tx.workspace().clone();
-    let actor = actor.into();
+    let entry = Entry::new(actor, entry);
     sqlx::query!(
-        r#"
-            INSERT INTO audit_entries (
-                workspace_id, id, principal_id, display, token_id, action, target,
-                environment_id, state_id, request_id, before, after, result
-            )
-            VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
-        "#,
-        workspace.as_str(),
-        Uuid::now_v7(),
-        actor.principal.as_str(),
-        actor.display,
-        actor.token_id,
-        entry.action,
-        &*without_nul(entry.target),
-        entry.environment.map(|environment| environment.as_str()),
-        entry.state.map(|state| state.as_uuid()),
-        actor.request_id,
-        entry.before.map(value_without_nul),
-        entry.after.map(value_without_nul),
-        match entry.result {
-            AuditResult::Done => "done",
-            AuditResult::Refused => "refused",
-        },
+        "SELECT FROM record_entry($1, $2)",
+        tx.workspace().as_str(),
+        entry.0,
     )
     .execute(&mut **tx)
     .await?;
