@@ -311,6 +311,21 @@ impl WorkspaceTx {
         }
     }
 
+    /// Lets it be idle for so long between two statements, where others do not wait for what it holds.
+    ///
+    /// # Errors
+    ///
+    /// When the connection broke.
+    pub async fn let_idle(&mut self, longest: Duration) -> Result<()> {
+        sqlx::query_scalar!(
+            "SELECT set_config('idle_in_transaction_session_timeout', $1, true)",
+            longest.as_millis().to_string(),
+        )
+        .fetch_one(&mut *self.tx)
+        .await?;
+        Ok(())
+    }
+
     /// Waits until it is this transaction's turn among those of the process to lock a row.
     pub(crate) async fn take_turn(&mut self, row: Row) -> Result<()> {
         self.taken.take(&self.turns, row).await

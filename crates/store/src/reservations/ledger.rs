@@ -358,7 +358,9 @@ pub async fn end_reservation(
             WITH head AS (
                 UPDATE lock_heads
                 SET gen = gen + 1
-                WHERE workspace_id = $1 AND state_id = $2
+                WHERE workspace_id = $1 AND state_id = $2 AND EXISTS (
+                    SELECT FROM reservations WHERE workspace_id = $1 AND id = $3 AND status = 'active'
+                )
                 RETURNING gen
             ),
             no_longer_found AS (

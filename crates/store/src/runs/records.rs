@@ -246,18 +246,24 @@ pub(super) async fn list_run_ids(
 async fn select(tx: &mut WorkspaceTx, ids: &[Uuid]) -> Result<Vec<RunRecord>, Error> {
     let runs = sqlx::query_as!(
         RunRecord,
+        // What is kept of a state is looked through once, not once for each run.
         r#"
+            WITH kept AS MATERIALIZED (
+                SELECT held.run_id, count(*) AS results
+                FROM kept_results k
+                CROSS JOIN LATERAL (
+                    SELECT run_id FROM reservations WHERE workspace_id = $1 AND id = k.reservation_id OFFSET 0
+                ) AS held
+                WHERE k.workspace_id = $1 AND k.state_id = ANY (
+                    ARRAY (SELECT DISTINCT state_id FROM runs WHERE workspace_id = $1 AND id = ANY ($2))
+                )
+                GROUP BY held.run_id
+            )
             SELECT r.id, r.state_id, s.name AS state_name, r.kind, r.status, r.command, r.who, r.principal_id,
                    r.scope, r.contract, r.base_seq, v.serial::text AS "base_serial?", r.reservation_id,
                    r.backend_lock, r.plan_sha256, r.refreshed, r.request_digest, r.spent_at, r.left_out, r.started_at,
                    r.finished_at, r.error,
-                   (
-                       SELECT count(*)
-                       FROM kept_results k
-                       WHERE k.workspace_id = $1 AND k.state_id = r.state_id AND (
-                           SELECT run_id FROM reservations WHERE workspace_id = $1 AND id = k.reservation_id
-                       ) = r.id
-                   ) AS "kept_count!",
+                   coalesce(kept.results, 0) AS "kept_count!",
                    r.started_at < clock_timestamp() - make_interval(hours => $3) AS "too_old!",
                    h.status AS "reservation_status?", h.end_reason AS reservation_end,
                    h.ended_at AS reservation_ended_at
@@ -280,6 +286,7 @@ async fn select(tx: &mut WorkspaceTx, ids: &[Uuid]) -> Result<Vec<RunRecord>, Er
                 WHERE workspace_id = $1 AND id = r.reservation_id
                 OFFSET 0
             ) AS h ON true
+            LEFT JOIN kept ON kept.run_id = r.id
             ORDER BY r.id DESC
         "#,
         tx.workspace().as_str(),

@@ -83,6 +83,12 @@ impl Settings {
         self
     }
 
+    /// The same with programs from another directory.
+    pub(crate) fn from_dir(mut self, bin_dir: PathBuf) -> Self {
+        self.bin_dir = bin_dir;
+        self
+    }
+
     /// The same with one setting more, or another value of it.
     pub(crate) fn with(mut self, key: &'static str, value: String) -> Self {
         self.environment.retain(|(known, _)| *known != key);

@@ -19,11 +19,12 @@ use crate::archive::attempt::{Attempt, begin_kept};
 use crate::archive::outcome::Failure;
 use crate::write::prepare::Births;
 
-/// For so long, and for so many bytes of rows, versions are added to a transaction. One of a larger document is not left
-/// open: reading the next one may take longer than a transaction may be idle.
+/// For so long, and for so many bytes of rows, versions are added to a transaction.
 const BATCH_TIME: Duration = Duration::from_millis(500);
 const BATCH_BYTES: usize = 8 << 20;
-const BATCH_DOCUMENT_BYTES: u64 = 64 << 20;
+/// A transaction is open while the next version is read and proven, which takes minutes where that is a large one. Nobody
+/// waits for what it holds: the state is seen by nobody yet.
+const LONGEST_READING: Duration = Duration::from_secs(900);
 
 /// What is written while the next version is read is held beside it, so it has no more bytes than this.
 const BESIDE_BYTES: usize = 8 << 20;
@@ -220,18 +221,19 @@ impl Writer {
             bytes,
         } = match self.batch.take() {
             Some(batch) => batch,
-            None => Batch {
-                tx: begin_kept(&self.archives, &self.claimed).await?,
-                began: Instant::now(),
-                bytes: 0,
-            },
+            None => {
+                let mut tx = begin_kept(&self.archives, &self.claimed).await?;
+                tx.let_idle(LONGEST_READING).await?;
+                Batch {
+                    tx,
+                    began: Instant::now(),
+                    bytes: 0,
+                }
+            }
         };
         let bytes = bytes + item.bytes();
         let id = self.insert(&mut tx, item).await?;
-        let is_full = bytes >= BATCH_BYTES
-            || began.elapsed() >= BATCH_TIME
-            || item.meta.bytes > BATCH_DOCUMENT_BYTES;
-        if is_full {
+        if bytes >= BATCH_BYTES || began.elapsed() >= BATCH_TIME {
             tx.commit().await?;
         } else {
             self.batch = Some(Batch { tx, began, bytes });

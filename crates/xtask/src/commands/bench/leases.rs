@@ -114,7 +114,9 @@ async fn locks(stack: &Stack) -> Result<Statements> {
     statements(
         stack,
         // Renewals skip what is locked and keep nobody waiting.
-        "query ilike '%for update%' and query not ilike '%skip locked%' and (query ilike '%lock_heads%' or query ilike '%reservations%')",
+        "query ilike '%grant_if_free%' or query ilike '%update lock_heads%'
+         or (query ilike '%for update%' and query not ilike '%skip locked%'
+             and (query ilike '%lock_heads%' or query ilike '%reservations%'))",
     )
     .await
 }

@@ -166,18 +166,14 @@ impl<'a> Deeds<'a> {
 
     /// Says something to the Redis that leads.
     async fn tell_redis(&self, command: &str) -> Result<()> {
-        let told = if self.stage.second_leads.get() {
-            self.stage.second.lock().await.command(command).await
-        } else {
-            self.stage
-                .databases
-                .lock()
-                .await
-                .redis
-                .command(command)
-                .await
-        };
-        told.map(drop)
+        let stage = self.stage;
+        // In the order of `promote`, which changes who leads while others wait here.
+        let second = stage.second.lock().await;
+        if stage.second_leads.get() {
+            return second.command(command).await.map(drop);
+        }
+        let databases = stage.databases.lock().await;
+        databases.redis.command(command).await.map(drop)
     }
 
     /// The other Redis leads from now on, with whatever had reached it.

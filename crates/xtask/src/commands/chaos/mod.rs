@@ -2,6 +2,7 @@
 
 mod deeds;
 mod dump;
+mod previous;
 mod replay;
 mod run;
 mod stage;
@@ -70,6 +71,9 @@ struct RunArgs {
     /// Keep the logs of all processes.
     #[arg(long)]
     keep: bool,
+    /// Run one of the replicas as this revision has it: two releases side by side, as during a deployment.
+    #[arg(long, value_name = "REVISION")]
+    beside: Option<String>,
 }
 
 pub(crate) async fn run(args: &ChaosArgs) -> Result<u8> {
@@ -78,7 +82,11 @@ pub(crate) async fn run(args: &ChaosArgs) -> Result<u8> {
         ChaosCommand::Run(args) => {
             let plan = Plan::draw(args.seed, profile(&args.profile)?, "");
             let place = place_of(&workspace, &plan)?;
-            run_plan(&workspace, &plan, &place, args.keep).await
+            let how = How {
+                keep: args.keep,
+                beside: args.beside.as_deref(),
+            };
+            run_plan(&workspace, &plan, &place, how).await
         }
         ChaosCommand::Replay(args) => replay::run(&workspace, args).await,
         ChaosCommand::Liar(args) => {
@@ -101,7 +109,13 @@ pub(crate) async fn run(args: &ChaosArgs) -> Result<u8> {
 /// The quick profile with the seed of CI; a short one and its replay; then some rules switched off, in turn.
 async fn in_ci(workspace: &Workspace) -> Result<u8> {
     let plan = Plan::draw(SEED, profile("quick")?, "");
-    let mut code = run_plan(workspace, &plan, &place_of(workspace, &plan)?, false).await?;
+    let mut code = run_plan(
+        workspace,
+        &plan,
+        &place_of(workspace, &plan)?,
+        How::default(),
+    )
+    .await?;
     if code == 0 {
         code = replay::smoke(workspace).await?;
     }
@@ -122,7 +136,16 @@ fn profile(name: &str) -> Result<Profile> {
         .with_context(|| format!("there is no profile {name:?}: quick, long, smoke"))
 }
 
-async fn run_plan(workspace: &Workspace, plan: &Plan, place: &Place, keep: bool) -> Result<u8> {
+/// What a run does beside its plan.
+#[derive(Debug, Clone, Copy, Default)]
+struct How<'a> {
+    /// Keep the logs.
+    keep: bool,
+    /// Run the first replica as this revision has it.
+    beside: Option<&'a str>,
+}
+
+async fn run_plan(workspace: &Workspace, plan: &Plan, place: &Place, how: How<'_>) -> Result<u8> {
     println!(
         "chaos: profile {}, seed {}: {} clients on {} states, {} faults; written to {}",
         plan.profile.name,
@@ -133,12 +156,16 @@ async fn run_plan(workspace: &Workspace, plan: &Plan, place: &Place, keep: bool)
         place.path().display()
     );
     let began = Instant::now();
-    let stage = Stage::start(workspace).await?;
+    let first = match how.beside {
+        Some(revision) => Some(previous::build(workspace, revision).await?),
+        None => None,
+    };
+    let stage = Stage::start_beside(workspace, first).await?;
     println!(
         "chaos: everything runs after {:.1} s",
         began.elapsed().as_secs_f64()
     );
-    if keep {
+    if how.keep {
         stage.databases.lock().await.scratch.keep_logs();
         println!("chaos: logs in {}", stage.logs.display());
     }

@@ -11,7 +11,7 @@ use chaos::plan::{Plan, Profile};
 use clap::Args;
 
 use super::run::{self, Place};
-use super::{SEED, place_of, profile, run_plan};
+use super::{How, SEED, place_of, profile, run_plan};
 use crate::host::workspace::Workspace;
 
 #[derive(Args, Debug)]
@@ -34,7 +34,7 @@ pub(super) async fn run(workspace: &Workspace, args: &ReplayArgs) -> Result<u8> 
         None => {
             let seed = args.seed.unwrap_or(SEED);
             let plan = Plan::draw(seed, profile(&args.profile)?, "");
-            run_plan(workspace, &plan, &beside(workspace, &plan)?, false).await
+            run_plan(workspace, &plan, &beside(workspace, &plan)?, How::default()).await
         }
     }
 }
@@ -43,7 +43,7 @@ pub(super) async fn run(workspace: &Workspace, args: &ReplayArgs) -> Result<u8> 
 pub(super) async fn smoke(workspace: &Workspace) -> Result<u8> {
     let plan = Plan::draw(SEED, profile("smoke")?, "");
     let earlier = place_of(workspace, &plan)?;
-    match run_plan(workspace, &plan, &earlier, false).await? {
+    match run_plan(workspace, &plan, &earlier, How::default()).await? {
         0 => again(workspace, &earlier).await,
         code => Ok(code),
     }
@@ -63,7 +63,7 @@ async fn again(workspace: &Workspace, earlier: &Place) -> Result<u8> {
         "{} is a replay itself",
         earlier.path().display()
     );
-    let code = run_plan(workspace, &plan, &later, false).await?;
+    let code = run_plan(workspace, &plan, &later, How::default()).await?;
     let alike = Alike::of(
         &history::read(&earlier.history())?,
         &history::read(&later.history())?,

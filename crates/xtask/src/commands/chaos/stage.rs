@@ -23,7 +23,7 @@ use crate::stack::redis::Redis;
 use crate::stack::tenancy::Tenancy;
 
 /// The program with switches for faults (docs/faults.md).
-const PROGRAM: &str = "kld-faults";
+pub(super) const PROGRAM: &str = "kld-faults";
 /// By how much every time of the protocol is divided: a lease of 60 s lasts 2 s.
 pub(super) const SCALE: f64 = 30.0;
 /// The password-free role of the replicas, as the stack has it.
@@ -60,6 +60,14 @@ pub(super) struct Stage {
 
 impl Stage {
     pub(super) async fn start(workspace: &Workspace) -> Result<Self> {
+        Self::start_beside(workspace, None).await
+    }
+
+    /// The same with the first replica from another directory of programs.
+    pub(super) async fn start_beside(
+        workspace: &Workspace,
+        first: Option<PathBuf>,
+    ) -> Result<Self> {
         install::ensure(&[Tool::Haproxy]).await?;
         build(workspace).await?;
         let mut ports = Ports::default();
@@ -99,8 +107,11 @@ impl Stage {
 
         let (mut slots, mut running) = (Vec::new(), Vec::new());
         for (at, (address, number)) in addresses.into_iter().zip(1..).enumerate() {
+            let settings = match &first {
+                Some(programs) if at == 0 => settings.clone().from_dir(programs.clone()),
+                _ => settings.clone(),
+            };
             let settings = settings
-                .clone()
                 .with(
                     "KL_REDIS_URL",
                     format!("redis://127.0.0.1:{}", redis_links[at].port()),
