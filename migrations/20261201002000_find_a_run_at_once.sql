@@ -23,7 +23,8 @@ begin
                exists (
                    select
                    from reservations held
-                   where held.workspace_id = in_workspace and held.id = r.reservation_id and held.status = 'active'
+                   where held.workspace_id = in_workspace and held.state_id = s.id and held.id = r.reservation_id
+                     and held.status = 'active'
                )
         from runs r
         cross join lateral (

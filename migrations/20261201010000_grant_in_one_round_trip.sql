@@ -1,7 +1,3 @@
--- Every entry locked the row of its workspace for sharing, so that transactions of a tenant that have nothing to do with each
--- other met there. Row security lets an entry be written for the transaction's own workspace alone, and none is deleted.
-alter table audit_entries drop constraint audit_entries_workspace_id_fkey;
-
 -- Writes an entry of the audit log from one value, for those who write more than that in the same statement.
 create function record_entry(in_workspace text, in_entry jsonb) returns void
 language plpgsql
@@ -54,20 +50,21 @@ declare
     granted reservations;
 begin
     perform from lock_heads where workspace_id = in_workspace and state_id = in_state for update;
-    perform
-    from unnest(in_hashes, in_masks) as asked (hash, mask)
-    cross join lateral (
+    if exists (
         select
-        from reservation_nodes
-        where workspace_id = in_workspace and state_id = in_state and node_hash = asked.hash and mode & asked.mask <> 0
-        offset 0
-    ) as excluding;
-    if found then
-        return;
-    end if;
-    perform from reservations
-    where workspace_id = in_workspace and state_id = in_state and status = 'active' and lane <> 'native';
-    if found then
+        from unnest(in_hashes, in_masks) as asked (hash, mask)
+        cross join lateral (
+            select
+            from reservation_nodes
+            where workspace_id = in_workspace and state_id = in_state and node_hash = asked.hash
+              and mode & asked.mask <> 0
+            offset 0
+        ) as excluding
+    ) or exists (
+        select
+        from reservations
+        where workspace_id = in_workspace and state_id = in_state and status = 'active' and lane <> 'native'
+    ) then
         return;
     end if;
     -- Its row is not locked: a commit that is under way is of somebody whose claims do not touch these, or it would be in the

@@ -278,7 +278,7 @@ pub struct WorkspaceTx {
     has_entries: bool,
     audited: broadcast::Sender<WorkspaceId>,
     turns: Turns,
-    /// Dropped after the transaction, which ends first.
+    /// Kept until a commit or a rollback has been answered. Of a transaction that is dropped the rollback is on its way by then.
     taken: Taken,
 }
 
@@ -311,24 +311,9 @@ impl WorkspaceTx {
         }
     }
 
-    /// Lets it be idle for so long between two statements, where others do not wait for what it holds.
-    ///
-    /// # Errors
-    ///
-    /// When the connection broke.
-    pub async fn let_idle(&mut self, longest: Duration) -> Result<()> {
-        sqlx::query_scalar!(
-            "SELECT set_config('idle_in_transaction_session_timeout', $1, true)",
-            longest.as_millis().to_string(),
-        )
-        .fetch_one(&mut *self.tx)
-        .await?;
-        Ok(())
-    }
-
     /// Waits until it is this transaction's turn among those of the process to lock a row.
-    pub(crate) async fn take_turn(&mut self, row: Row) -> Result<()> {
-        self.taken.take(&self.turns, row).await
+    pub(crate) async fn take_turn(&mut self, row: Row) {
+        self.taken.take(&self.turns, row).await;
     }
 
     /// Has it told that there are new entries in the audit log, once they are committed.

@@ -12,7 +12,7 @@ use protocol::{EnvironmentId, StateName, WorkspaceId};
 use sqlx::Executor as _;
 use store::tenancy::{environments, workspaces};
 use store::testing::TestDatabase;
-use store::{VersionRef, WorkspaceTx};
+use store::{End, Lane, NewReservation, VersionRef, WorkspaceTx};
 use uuid::Uuid;
 
 /// Versions, runs and reservations of the state, each.
@@ -228,6 +228,61 @@ async fn what_a_commit_asks_for_is_found_without_reading_the_rest() {
 fn claim(number: i64) -> ClaimSet {
     let path = format!("x.r{number}").parse().unwrap();
     ClaimSet::new([Claim::write(path)])
+}
+
+#[tokio::test]
+async fn what_others_hold_elsewhere_is_not_read() {
+    let stage = stage().await;
+    let db = stage.database.db();
+    let owner = stage.database.owner();
+    let run = some_run(&stage).await;
+    // Counted while nobody held anything, so that an index on what is active looks as good as any.
+    owner.execute("ANALYZE").await.unwrap();
+    let hold = sqlx::query(
+        "INSERT INTO reservations (workspace_id, id, state_id, lane, idem_key, token, incarnation, base_seq, granted_gen,
+             info, principal_id)
+         SELECT workspace_id, gen_random_uuid(), id, 'native', 'held', 1, 1, 0, 1, '{}', 'p'
+         FROM states WHERE workspace_id = $1 AND id <> $2",
+    );
+    let hold = hold.bind(stage.workspace.as_str()).bind(stage.state);
+    owner.execute(hold).await.unwrap();
+    let mut tx = db.begin(&stage.workspace).await.unwrap();
+    let new = NewReservation {
+        id: Uuid::now_v7(),
+        state_id: stage.state,
+        run_id: Some(run),
+        lane: Lane::Native,
+        idem_key: "own",
+        lease_seconds: Some(60),
+        base_seq: MANY,
+        info: "{}",
+        principal_id: "p",
+    };
+    // No nearer to the tokens of those that were written down without it.
+    sqlx::query("UPDATE lock_heads SET token = 100000 WHERE state_id = $1")
+        .bind(stage.state)
+        .execute(&mut *tx)
+        .await
+        .unwrap();
+    let held = store::insert_native(&mut tx, &new, &claim(1))
+        .await
+        .unwrap();
+    store::set_run_reservation(&mut tx, run, Some(held.id), MANY)
+        .await
+        .unwrap();
+    let before = rows_read(&mut tx).await;
+    let holds: bool = sqlx::query_scalar("SELECT holds FROM run_of_state($1, $2, 'prod', $3)")
+        .bind(stage.workspace.as_str())
+        .bind(stage.environment.as_str())
+        .bind(run)
+        .fetch_one(&mut *tx)
+        .await
+        .unwrap();
+    assert!(holds);
+    let ended = store::end_reservation(&mut tx, stage.state, held.id, End::Released, "").await;
+    assert!(ended.unwrap());
+    let read = rows_read(&mut tx).await - before;
+    assert!(read < 2 * FEW, "{read} rows");
 }
 
 #[tokio::test]

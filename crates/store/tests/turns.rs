@@ -83,18 +83,27 @@ async fn who_gives_up_its_turn_before_it_comes_is_passed_over() {
 }
 
 #[tokio::test]
-async fn a_turn_that_does_not_come_is_a_lock_that_is_not_free_in_time() {
+async fn a_turn_that_does_not_come_is_done_without() {
     let database = TestDatabase::create().await;
     let db = database.db();
     let state = state(&database, &db).await;
     let mut first = db.begin(&workspace()).await.unwrap();
     store::lock_state(&mut first, state).await.unwrap();
+    // The row decides, and is taken.
     let mut second = db.begin(&workspace()).await.unwrap();
     let late = store::lock_state(&mut second, state).await;
     assert!(matches!(late, Err(Error::Unavailable(_))), "{late:?}");
-    // It took no turn with it.
-    first.commit().await.unwrap();
-    store::lock_state(&mut second, state).await.unwrap();
+    drop(second);
+    // It is free as soon as the server has given the first one up, which that one does not know.
+    let pid: i32 = sqlx::query_scalar("SELECT pg_backend_pid()")
+        .fetch_one(&mut *first)
+        .await
+        .unwrap();
+    let end = sqlx::query("SELECT pg_terminate_backend($1)").bind(pid);
+    database.owner().execute(end).await.unwrap();
+    let mut third = db.begin(&workspace()).await.unwrap();
+    store::lock_state(&mut third, state).await.unwrap();
+    assert!(first.commit().await.is_err());
 }
 
 #[tokio::test]

@@ -105,7 +105,11 @@ pub(crate) async fn commit(
     if let Some(receipt) = receipt
         && holds(Rule::Receipts)
     {
-        return repeated(&receipt, wanted);
+        let committed = repeated(&receipt, wanted)?;
+        if wanted.was_applied {
+            store::record_beginning(tx, id).await?;
+        }
+        return Ok(committed);
     }
     locking::point!(CommitAfterReceipt);
     if holds(Rule::WriteCover) {

@@ -7,8 +7,8 @@ use store::{End, Lane, Reservation, WorkspaceTx};
 use crate::EngineError;
 use crate::lock::{TERRAFORM_APPLY, lock_info};
 
-/// Ends a reservation of either lane; false when it had ended already. The caller holds the ledger, unless it releases what is
-/// its own.
+/// Ends a reservation of either lane; false when it had ended already. The caller holds the ledger. A run that releases what it
+/// holds may hold its own row instead, and rolls back where that had ended.
 ///
 /// What a holder may have changed and did not release is marked unsettled: all that it claimed for writing, also what it
 /// committed (an upload shows a create whose provisioner still runs as healthy), and whatever else its uploads changed. For a
@@ -29,14 +29,11 @@ pub(crate) async fn end_held(
     let Some(held) = store::lock_active(tx, held.id).await? else {
         return Ok(false);
     };
-    match end {
-        End::Released => {}
-        End::Expired => {
-            locking::point!(ExpireBefore);
-        }
-        End::Broken => {
-            locking::point!(BreakBefore);
-        }
+    let is_expiry = end == End::Expired;
+    if is_expiry {
+        locking::point!(ExpireBefore);
+    } else {
+        locking::point!(BreakBefore);
     }
     if may_have_applied(&held) && holds(Rule::UnsettledMarks) {
         let claims = store::find_claims(tx, &[held.id]).await?;
@@ -48,14 +45,10 @@ pub(crate) async fn end_held(
         store::mark_unsettled(tx, held.state_id, held.id, &paths, reason).await?;
     }
     let is_ended = store::end_reservation(tx, held.state_id, held.id, end, reason).await?;
-    match end {
-        End::Released => {}
-        End::Expired => {
-            locking::point!(ExpireAfter);
-        }
-        End::Broken => {
-            locking::point!(BreakAfter);
-        }
+    if is_expiry {
+        locking::point!(ExpireAfter);
+    } else {
+        locking::point!(BreakAfter);
     }
     Ok(is_ended)
 }

@@ -195,6 +195,13 @@ impl Attempt<'_> {
         }
         locking::point!(HttpAfterVersion);
         let rows_changed = prepared.changes.count();
+        store::close_instances(&mut tx, id, seq, &prepared.changes.closed).await?;
+        store::close_outputs(&mut tx, id, seq, &prepared.changes.outputs_closed).await?;
+        if let Some(births) = births {
+            store::insert_instances(&mut tx, id, seq, &births.instances).await?;
+            store::insert_outputs(&mut tx, id, seq, &births.outputs).await?;
+            store::insert_parts(&mut tx, id, &births.parts).await?;
+        }
         let what = audit::What::Written {
             seq,
             before: base.version.as_ref(),
@@ -234,13 +241,6 @@ impl Attempt<'_> {
             audit::entry(caller, id, &locked.name, &what),
         )
         .await?;
-        store::close_instances(&mut tx, id, seq, &prepared.changes.closed).await?;
-        store::close_outputs(&mut tx, id, seq, &prepared.changes.outputs_closed).await?;
-        if let Some(births) = births {
-            store::insert_instances(&mut tx, id, seq, &births.instances).await?;
-            store::insert_outputs(&mut tx, id, seq, &births.outputs).await?;
-            store::insert_parts(&mut tx, id, &births.parts).await?;
-        }
         if let Some(packed) = packed {
             store::insert_document(&mut tx, id, seq, packed).await?;
         }

@@ -5,6 +5,7 @@
 //! beside whom is decided by `graph::claims`; [`list_conflicting`] asks the same of rows.
 
 mod changes;
+mod grants;
 mod kept;
 mod ledger;
 mod nodes;
@@ -12,9 +13,10 @@ mod renewals;
 mod unsettled;
 
 pub use changes::{LedgerChange, LedgerEvent};
+pub use grants::{NewReservation, grant_if_free, insert_native, insert_whole_state};
 pub use kept::*;
 pub use ledger::*;
 pub(crate) use nodes::claims_of_columns;
-pub use nodes::{find_claims, grant_if_free, insert_native, list_conflicting, replace_claims};
+pub use nodes::{find_claims, list_conflicting, replace_claims};
 pub use renewals::*;
 pub use unsettled::*;

@@ -5,75 +5,9 @@ use std::collections::HashMap;
 use graph::claims::{Claim, ClaimSet, Nodes, Path};
 use uuid::Uuid;
 
-use super::ledger::{NewReservation, Reservation, insert_reservation, note_grant};
-use crate::tenancy::audit::Entry;
-use crate::turns::Row;
+use super::grants::note_grant;
+use super::ledger::Reservation;
 use crate::{Error, WorkspaceTx};
-
-/// Grants these claims. The caller holds the ledger and has found no conflict.
-pub async fn insert_native(
-    tx: &mut WorkspaceTx,
-    new: &NewReservation<'_>,
-    claims: &ClaimSet,
-) -> Result<Reservation, Error> {
-    let nodes = claims.nodes();
-    let granted = insert_reservation(tx, new, claims, &nodes).await?;
-    note_grant(tx, &granted, nodes);
-    Ok(granted)
-}
-
-/// Locks the ledger and grants these claims, if nobody excludes them and the state is active, at version `head_seq` where
-/// that is given. The run, where it is recorded already, has the reservation then, and the audit log the entry. `None`:
-/// something is in the way. The caller holds the ledger then, all the same.
-///
-/// The base is the head, whatever `new.base_seq` says.
-pub async fn grant_if_free(
-    tx: &mut WorkspaceTx,
-    new: &NewReservation<'_>,
-    claims: &ClaimSet,
-    head_seq: Option<i64>,
-    entry: Entry,
-) -> Result<Option<Reservation>, Error> {
-    let nodes = claims.nodes();
-    let (paths, modes) = claim_columns(claims);
-    let (hashes, node_modes) = node_columns(&nodes);
-    let (_, masks) = asked_columns(&nodes);
-    tx.take_turn(Row::Ledger(new.state_id)).await?;
-    let granted = sqlx::query_as!(
-        Reservation,
-        r#"
-            SELECT id AS "id!", state_id AS "state_id!", run_id, lane AS "lane!", idem_key AS "idem_key!",
-                   token AS "token!", incarnation AS "incarnation!", granted_gen AS "granted_gen!",
-                   status AS "status!", lease_seconds, expires_at, base_seq AS "base_seq!", end_reason,
-                   info AS "info!", principal_id AS "principal_id!", created_at AS "created_at!",
-                   last_active_at AS "last_active_at!", began_at, false AS "due!"
-            FROM grant_if_free($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)
-        "#,
-        tx.workspace().as_str(),
-        new.state_id,
-        head_seq,
-        new.id,
-        new.lane.as_str(),
-        new.idem_key,
-        new.lease_seconds,
-        new.info,
-        new.principal_id,
-        new.run_id,
-        &paths,
-        &modes as &[&str],
-        &hashes,
-        &node_modes,
-        &masks,
-        entry.0,
-    )
-    .fetch_optional(&mut **tx)
-    .await?;
-    if let Some(granted) = &granted {
-        note_grant(tx, granted, nodes);
-        tx.note_entry();
-    }
-    Ok(granted)
-}
 
 /// Replaces the claims of an active reservation by a set that grants at least as much. The caller holds the ledger and the
 /// reservation, and has found no conflict.
@@ -150,7 +84,7 @@ pub(super) fn node_columns(nodes: &Nodes) -> (Vec<i64>, Vec<i16>) {
 }
 
 /// Hashes of nodes, and what excludes each.
-fn asked_columns(nodes: &Nodes) -> (Vec<i64>, Vec<i16>) {
+pub(super) fn asked_columns(nodes: &Nodes) -> (Vec<i64>, Vec<i16>) {
     nodes
         .iter()
         .map(|node| (node.hash.get(), i16::from(node.mode.conflict_mask())))

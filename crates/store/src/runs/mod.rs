@@ -4,6 +4,7 @@
 //! a run is follows from both.
 
 mod documents;
+mod lists;
 mod locked;
 mod receipts;
 mod records;
@@ -11,6 +12,9 @@ mod standings;
 mod tokens;
 
 pub use documents::{RunDocument, find_run_document, put_run_document};
+pub use lists::{
+    LastChange, RunVersionRow, find_last_change, find_run, list_run_versions, list_runs,
+};
 pub use locked::{LockedRun, WaitingRun, find_run_at_once, lock_run_of};
 pub use receipts::{NewReceipt, Receipt, find_grounds, insert_receipt};
 pub use records::*;

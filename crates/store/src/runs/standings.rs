@@ -4,7 +4,7 @@
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
-use super::records::list_run_ids;
+use super::lists::list_run_ids;
 use crate::{Error, WorkspaceTx};
 
 /// What a run is at the moment, from its own row and that of its newest reservation.

@@ -147,7 +147,7 @@ pub async fn find_or_create_state(
 /// Locks the row of a state until the transaction ends, and reads it as it is then. Whoever only refers to the state, as a
 /// reservation does, does not wait for that.
 pub async fn lock_state(tx: &mut WorkspaceTx, id: Uuid) -> Result<State, Error> {
-    tx.take_turn(Row::State(id)).await?;
+    tx.take_turn(Row::State(id)).await;
     let row = sqlx::query!(
         r#"
             SELECT id, name, head_seq, seq_floor, lifecycle, created_at

@@ -6,6 +6,7 @@
 //! workspace.
 
 mod documents;
+mod find_versions;
 mod graph_rows;
 mod identity;
 mod instances;
@@ -18,6 +19,10 @@ mod transfer;
 mod versions;
 
 pub use documents::{find_document, find_parts, insert_document, insert_parts};
+pub use find_versions::{
+    count_versions, find_head, find_head_at_once, find_seq_of_serial, find_version, list_versions,
+    was_written_under,
+};
 pub use graph_rows::{
     Changes, DeadRow, GraphRow, Touched, changes_since, each_graph_row, touched_between,
 };
@@ -45,7 +50,6 @@ pub use transfer::{
     state_id_is_taken, version_id_is_taken,
 };
 pub use versions::{
-    Form, Head, HeadRef, NewVersion, Source, Version, VersionRef, count_versions, find_head,
-    find_head_at_once, find_seq_of_serial, find_version, insert_version, list_versions,
-    set_document_digest, was_written_under,
+    Form, Head, HeadRef, NewVersion, Source, Version, VersionRef, insert_version,
+    set_document_digest,
 };

@@ -477,7 +477,10 @@ async fn a_round_costs_few_statements_however_often_it_was_gone_before() {
         });
         let release = format!("reservations/{run}/release");
         let steps = [
-            ("reservations/acquire", want(&run, &[("terraform_data.apart", "write")])),
+            (
+                "reservations/acquire",
+                want(&run, &[("terraform_data.apart", "write")]),
+            ),
             ("state/commit", commit),
             (release.as_str(), json!({})),
         ];

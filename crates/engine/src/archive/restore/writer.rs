@@ -9,7 +9,9 @@ use protocol::VersionId;
 use serde_json::Value;
 use store::queue::Claimed;
 use store::{Form, NewInstance, NewOutput, RestoredVersion, WorkspaceTx};
+use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
+use tokio::time::timeout;
 use tracing::Instrument as _;
 use uuid::Uuid;
 
@@ -22,9 +24,9 @@ use crate::write::prepare::Births;
 /// For so long, and for so many bytes of rows, versions are added to a transaction.
 const BATCH_TIME: Duration = Duration::from_millis(500);
 const BATCH_BYTES: usize = 8 << 20;
-/// A transaction is open while the next version is read and proven, which takes minutes where that is a large one. Nobody
-/// waits for what it holds: the state is seen by nobody yet.
-const LONGEST_READING: Duration = Duration::from_secs(900);
+/// For so long a transaction stays open while the next version is read; after that what is written is committed. Reading a large
+/// one takes minutes, and what a transaction holds keeps other workers from taking over if this one dies.
+const LONGEST_READING: Duration = Duration::from_secs(5);
 
 /// What is written while the next version is read is held beside it, so it has no more bytes than this.
 const BESIDE_BYTES: usize = 8 << 20;
@@ -114,7 +116,11 @@ pub(super) struct Writing<'a> {
 /// Where the writer is.
 enum Turn {
     Idle(Box<Writer>),
-    Busy(JoinHandle<(Box<Writer>, Result<Written, Failure>)>),
+    Busy {
+        task: JoinHandle<(Box<Writer>, Result<Written, Failure>)>,
+        /// Tells it that the next version has been read.
+        next: oneshot::Sender<()>,
+    },
     /// It failed, and nothing is written any more.
     Over,
 }
@@ -143,11 +149,17 @@ impl<'a> Writing<'a> {
         let mut writer = self.idle()?;
         if item.bytes() <= BESIDE_BYTES {
             let item = item.into_owned();
+            let (next, is_next) = oneshot::channel();
             let task = async move {
-                let written = writer.write(&item).await;
+                let mut written = writer.write(&item).await;
+                if written.is_ok() && timeout(LONGEST_READING, is_next).await.is_err() {
+                    let committed = writer.commit().await;
+                    written = committed.and(written);
+                }
                 (writer, written)
             };
-            self.turn = Turn::Busy(self.attempt.handle.spawn(task.in_current_span()));
+            let task = self.attempt.handle.spawn(task.in_current_span());
+            self.turn = Turn::Busy { task, next };
             return Ok(());
         }
         let (seq, id) = self.attempt.wait(writer.write(&item))?;
@@ -159,9 +171,7 @@ impl<'a> Writing<'a> {
     /// Commits what is written.
     pub(super) fn commit(&mut self) -> Result<(), Failure> {
         let mut writer = self.idle()?;
-        if let Some(batch) = writer.batch.take() {
-            self.attempt.wait(batch.tx.commit())?;
-        }
+        self.attempt.wait(writer.commit())?;
         self.turn = Turn::Idle(writer);
         Ok(())
     }
@@ -175,7 +185,9 @@ impl<'a> Writing<'a> {
     fn idle(&mut self) -> Result<Box<Writer>, Failure> {
         match std::mem::replace(&mut self.turn, Turn::Over) {
             Turn::Idle(writer) => Ok(writer),
-            Turn::Busy(task) => {
+            Turn::Busy { task, next } => {
+                // It may be waiting for that, or writing yet.
+                let _ = next.send(());
                 // What a panic says may hold data; where it was is in the log.
                 let panicked = |_| Failure::Passing("the writing panicked".to_owned());
                 let (writer, written) = self.attempt.wait(task).map_err(panicked)?;
@@ -192,7 +204,8 @@ impl Drop for Writing<'_> {
     /// Waits until nothing is written any more: whoever comes next may clean up.
     fn drop(&mut self) {
         // Not aborted: the database would go on with the statement that it has.
-        if let Turn::Busy(task) = std::mem::replace(&mut self.turn, Turn::Over) {
+        if let Turn::Busy { task, next } = std::mem::replace(&mut self.turn, Turn::Over) {
+            drop(next);
             let _ = self.attempt.wait(task);
         }
     }
@@ -214,6 +227,13 @@ struct Batch {
 }
 
 impl Writer {
+    async fn commit(&mut self) -> Result<(), Failure> {
+        match self.batch.take() {
+            Some(batch) => Ok(batch.tx.commit().await?),
+            None => Ok(()),
+        }
+    }
+
     async fn write(&mut self, item: &Item<'_>) -> Result<Written, Failure> {
         let Batch {
             mut tx,
@@ -221,15 +241,11 @@ impl Writer {
             bytes,
         } = match self.batch.take() {
             Some(batch) => batch,
-            None => {
-                let mut tx = begin_kept(&self.archives, &self.claimed).await?;
-                tx.let_idle(LONGEST_READING).await?;
-                Batch {
-                    tx,
-                    began: Instant::now(),
-                    bytes: 0,
-                }
-            }
+            None => Batch {
+                tx: begin_kept(&self.archives, &self.claimed).await?,
+                began: Instant::now(),
+                bytes: 0,
+            },
         };
         let bytes = bytes + item.bytes();
         let id = self.insert(&mut tx, item).await?;
