@@ -84,7 +84,7 @@ impl Settings {
     }
 
     /// The same with programs from another directory.
-    pub(crate) fn from_dir(mut self, bin_dir: PathBuf) -> Self {
+    pub(crate) fn in_dir(mut self, bin_dir: PathBuf) -> Self {
         self.bin_dir = bin_dir;
         self
     }

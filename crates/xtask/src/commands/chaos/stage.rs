@@ -108,7 +108,7 @@ impl Stage {
         let (mut slots, mut running) = (Vec::new(), Vec::new());
         for (at, (address, number)) in addresses.into_iter().zip(1..).enumerate() {
             let settings = match &first {
-                Some(programs) if at == 0 => settings.clone().from_dir(programs.clone()),
+                Some(programs) if at == 0 => settings.clone().in_dir(programs.clone()),
                 _ => settings.clone(),
             };
             let settings = settings
