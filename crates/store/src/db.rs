@@ -219,6 +219,12 @@ impl Db {
         self.ledger_changes.subscribe()
     }
 
+    /// Tells those who follow the ledgers of something that belongs behind what was committed so far.
+    pub fn tell_ledger(&self, change: LedgerChange) {
+        // Nobody need follow.
+        let _ = self.ledger_changes.send(change);
+    }
+
     /// The workspaces in whose audit log this process writes from now on.
     #[must_use]
     pub fn audited(&self) -> broadcast::Receiver<WorkspaceId> {

@@ -73,7 +73,9 @@ impl Engine {
             .reserve_whole_state(caller, name, Lane::Terraform, info, ahead)
             .await;
         // One that is refused keeps its place; one that was let through has none any more.
-        if ahead.is_none() || granted.is_ok() {
+        if granted.is_ok() {
+            self.served(caller, &request);
+        } else if ahead.is_none() {
             self.leave_queue(caller, &request);
         }
         granted

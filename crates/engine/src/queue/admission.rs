@@ -10,7 +10,7 @@ use graph::claims::{ClaimSet, Nodes};
 use locking::times::SETTLING_LOOK;
 use locking::{Rule, holds};
 use protocol::LockInfo;
-use store::{Lane, State};
+use store::{Lane, LedgerChange, LedgerEvent, State};
 
 use super::{Pass, Queue, Settling, state_key};
 use crate::{Caller, Engine, EngineError};
@@ -186,9 +186,21 @@ impl Engine {
         }
     }
 
-    /// Gives a place in the queue, or an admission, back: the ledger has spoken, or nobody waits any more.
+    /// Gives a place in the queue, or an admission, back: the ledger has refused, or nobody waits any more.
     pub(crate) fn leave_queue(&self, caller: &Caller, request: &Request<'_>) {
         self.leave(state_key(caller, request.state), request.key.clone());
+    }
+
+    /// The same where the ledger has granted: once the index knows of the grant, and not before.
+    pub(crate) fn served(&self, caller: &Caller, request: &Request<'_>) {
+        self.db.tell_ledger(LedgerChange {
+            workspace: caller.workspace().clone(),
+            state_id: request.state.id,
+            incarnation: self.queue.incarnation(),
+            event: LedgerEvent::Served {
+                key: request.key.clone(),
+            },
+        });
     }
 
     /// The same by name.

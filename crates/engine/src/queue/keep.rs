@@ -44,6 +44,12 @@ impl Engine {
                 self.queue.wakes.wake_watching(&key);
                 Ok(())
             }
+            (LedgerEvent::Served { .. }, None) => return,
+            (LedgerEvent::Served { key: request }, Some(index)) => {
+                let told = index.leave(&key, request).await;
+                self.queue.wakes.wake_watching(&key);
+                told.and(index.tell_watchers(&key).await)
+            }
             (LedgerEvent::Seen, Some(index)) => {
                 self.queue.wakes.wake_watching(&key);
                 index.tell_watchers(&key).await

@@ -260,7 +260,11 @@ impl Engine {
         queued: &Request<'_>,
         outcome: &Result<T, EngineError>,
     ) {
-        self.leave_queue(caller, queued);
+        if outcome.is_ok() {
+            self.served(caller, queued);
+        } else {
+            self.leave_queue(caller, queued);
+        }
         if matches!(outcome, Err(EngineError::ScopeBusy(_)))
             && let Err(error) = self.load_index_of(caller, queued.state).await
         {

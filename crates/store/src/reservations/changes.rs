@@ -31,6 +31,11 @@ pub enum LedgerEvent {
         id: Uuid,
         ended_gen: i64,
     },
+    /// Whoever waited in the queue under this key has what it waited for. Told after the grant itself, so that there is no
+    /// moment in which the index knows neither the request nor the reservation, and lets somebody else through.
+    Served {
+        key: String,
+    },
     /// Nothing of the ledger: a version, or the beginning or end of a run, for those who watch the state.
     Seen,
 }
