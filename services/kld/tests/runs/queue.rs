@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use protocol::Code;
 use serde_json::{Value, json};
+use store::LedgerEvent;
 
 use super::stage::{Native, alone, refused, until_indexed, with_state};
 use crate::harness::Setup;
@@ -52,6 +53,30 @@ async fn a_waiter_is_woken_when_the_scope_is_free_on_whichever_replica_it_waits(
     assert!(started.elapsed() < Duration::from_secs(u64::from(LONG)));
     assert!(!run.run.reservation.as_ref().unwrap().degraded);
     run.finish("succeeded").await.ok();
+}
+
+/// Otherwise there is a moment in which the index knows neither of them and lets somebody else through, whom the ledger
+/// refuses: its place would be lost, and others would go past it.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_index_hears_of_a_grant_before_its_request_leaves_the_queue() {
+    let stage = Stage::start().await;
+    let ann = stage.writer().await;
+    with_state(&ann, "prod", &["a", "b"]).await;
+    until_indexed(&ann, "a").await;
+    let mut changes = stage.app.replicas[0].app.db.ledger_changes();
+    let held = ann.apply("prod", alone(&["a"])).await;
+    held.finish("succeeded").await.ok();
+    ann.lock("prod", "plain").await.ok();
+    let mut told = Vec::new();
+    while told.len() < 5 {
+        match changes.recv().await.unwrap().event {
+            LedgerEvent::Granted { .. } => told.push("granted"),
+            LedgerEvent::Served { .. } => told.push("served"),
+            LedgerEvent::Ended { .. } => told.push("ended"),
+            LedgerEvent::Seen => {}
+        }
+    }
+    assert_eq!(told, ["granted", "served", "ended", "granted", "served"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
