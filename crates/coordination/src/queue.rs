@@ -14,6 +14,13 @@ pub struct Place {
 }
 
 impl Place {
+    /// Whether somebody in the way was let through and is not granted yet: the ledger does not know of that one, and whoever
+    /// went on because of that would overtake it. One who never comes back is forgotten within ten seconds.
+    #[must_use]
+    pub fn is_behind_an_admission(&self) -> bool {
+        self.holders.iter().any(String::is_empty)
+    }
+
     /// Whether nobody is known to be in the way: the index was lost, and those who waited before go first for a moment.
     #[must_use]
     pub fn is_settling(&self) -> bool {

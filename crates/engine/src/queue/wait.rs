@@ -125,8 +125,11 @@ impl Engine {
                 if has_ended || (has_caught_up && now < waiting.until) {
                     continue;
                 }
-                // What the index has not heard of yet is free.
-                let is_free = seen.conflicts.is_empty() && place.ahead == 0;
+                // What the index has not heard of yet is free. Whom it let through just now, and knows all else, the ledger has
+                // not heard of.
+                let knows_more =
+                    place.is_behind_an_admission() && place.known_gen >= seen.ledger_gen;
+                let is_free = seen.conflicts.is_empty() && place.ahead == 0 && !knows_more;
                 if is_free && holds(Rule::EndIndex) {
                     place_kept.disarm();
                     return Ok((Pass::open(), request));
