@@ -101,8 +101,9 @@ fn an_empty_index_asks_to_be_loaded_and_then_admits() {
         assert_eq!(admit(&index, &key, "k", &nodes).await, admitted);
         // The answer was lost; the same request comes again.
         assert_eq!(admit(&index, &key, "k", &nodes).await, admitted);
-        let other = admit(&index, &key, "other", &nodes).await;
-        assert_eq!(place(other).holders, [""]);
+        let other = place(admit(&index, &key, "other", &nodes).await);
+        assert_eq!(other.holders, [""]);
+        assert!(other.is_behind_an_admission());
     });
 }
 
@@ -124,6 +125,7 @@ fn waiters_are_served_in_their_order_and_only_where_they_conflict() {
             .unwrap();
 
         let waiting = place(admit(&index, &key, "whole", &whole).await);
+        assert!(!waiting.is_behind_an_admission());
         assert_eq!(
             (waiting.ahead, waiting.holders),
             (0, vec!["holder 1".to_owned()])
