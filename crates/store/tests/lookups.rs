@@ -29,6 +29,13 @@ struct Stage {
 }
 
 async fn stage() -> Stage {
+    let stage = empty_stage().await;
+    stage.add(1, MANY).await;
+    stage
+}
+
+/// A state without any.
+async fn empty_stage() -> Stage {
     let database = TestDatabase::create().await;
     let db = database.db();
     let name: DisplayName = "one".parse().unwrap();
@@ -47,51 +54,58 @@ async fn stage() -> Stage {
         .unwrap()
         .id;
     tx.commit().await.unwrap();
-    let rows = [
-        "INSERT INTO state_versions (workspace_id, state_id, seq, id, serial, source, created_by, principal_id,
-             incarnation, forced, unlocked, form, header, rows_digest, instance_count, rows_changed)
-         SELECT $1, $2, n, gen_random_uuid(), n, 'native', 'ann', 'p', 1, false, false, 'rows', '\\x00',
-                sha256('x'), 0, 0
-         FROM generate_series(1, $3) AS n",
-        "INSERT INTO reservations (workspace_id, id, state_id, lane, idem_key, token, incarnation, status, base_seq,
-             granted_gen, ended_gen, end_reason, ended_at, info, principal_id)
-         SELECT $1, gen_random_uuid(), $2, 'native', 'key ' || n, n, 1, 'released', n, n, n, 'done',
-                clock_timestamp(), '{}', 'p'
-         FROM generate_series(1, $3) AS n",
-        "INSERT INTO runs (workspace_id, id, state_id, kind, idem_key, command, who, principal_id, scope, contract,
-             base_seq, reservation_id)
-         SELECT $1, gen_random_uuid(), $2, 'apply', 'key ' || token, 'kl apply', 'ann', 'p', '{}', '{}', token, id
-         FROM reservations WHERE token <= $3",
-        "INSERT INTO claims (workspace_id, reservation_id, path, mode)
-         SELECT $1, id, ARRAY['x.r' || token], 'write' FROM reservations WHERE state_id = $2 AND token <= $3",
-        "INSERT INTO commit_receipts (workspace_id, run_id, commit_key, request_digest, seq, serial)
-         SELECT $1, id, 'once', sha256('x'), base_seq, base_seq FROM runs WHERE state_id = $2 AND base_seq <= $3",
-        "INSERT INTO instances (workspace_id, state_id, ord, born_seq, kind, address, config_address, module, mode, type,
-             name, block, body, body_digest, dependencies)
-         SELECT $1, $2, int8send(n), n, 'current', 'x.r' || n, 'x.r' || n, '', 'managed', 'x', 'r' || n, '', '{}',
-                sha256('x'), '{}'
-         FROM generate_series(1, $3) AS n",
-        "INSERT INTO outputs (workspace_id, state_id, name, born_seq, name_token, body, body_digest)
-         SELECT $1, $2, 'o' || n, n, '', '', sha256('x')
-         FROM generate_series(1, $3) AS n",
-        "UPDATE states SET head_seq = $3 WHERE workspace_id = $1 AND id = $2",
-        "INSERT INTO states (workspace_id, id, environment_id, name)
-         SELECT $1, gen_random_uuid(), environment_id, 'other-' || n
-         FROM states, generate_series(1, $3) AS n
-         WHERE workspace_id = $1 AND states.id = $2",
-    ];
-    for insert in rows {
-        let insert = sqlx::query(insert)
-            .bind(workspace.as_str())
-            .bind(state)
-            .bind(MANY);
-        database.owner().execute(insert).await.unwrap();
-    }
     Stage {
         database,
         workspace,
         environment,
         state,
+    }
+}
+
+impl Stage {
+    /// Adds versions, runs and reservations with these numbers, and states beside this one.
+    async fn add(&self, from: i64, to: i64) {
+        let rows = [
+            "INSERT INTO state_versions (workspace_id, state_id, seq, id, serial, source, created_by, principal_id,
+             incarnation, forced, unlocked, form, header, rows_digest, instance_count, rows_changed)
+         SELECT $1, $2, n, gen_random_uuid(), n, 'native', 'ann', 'p', 1, false, false, 'rows', '\\x00',
+                sha256('x'), 0, 0
+         FROM generate_series($3, $4) AS n",
+            "INSERT INTO reservations (workspace_id, id, state_id, lane, idem_key, token, incarnation, status, base_seq,
+             granted_gen, ended_gen, end_reason, ended_at, info, principal_id)
+         SELECT $1, gen_random_uuid(), $2, 'native', 'key ' || n, n, 1, 'released', n, n, n, 'done',
+                clock_timestamp(), '{}', 'p'
+         FROM generate_series($3, $4) AS n",
+            "INSERT INTO runs (workspace_id, id, state_id, kind, idem_key, command, who, principal_id, scope, contract,
+             base_seq, reservation_id)
+         SELECT $1, gen_random_uuid(), $2, 'apply', 'key ' || token, 'kl apply', 'ann', 'p', '{}', '{}', token, id
+         FROM reservations WHERE token BETWEEN $3 AND $4",
+            "INSERT INTO claims (workspace_id, reservation_id, path, mode)
+         SELECT $1, id, ARRAY['x.r' || token], 'write' FROM reservations WHERE state_id = $2 AND token BETWEEN $3 AND $4",
+            "INSERT INTO commit_receipts (workspace_id, run_id, commit_key, request_digest, seq, serial)
+         SELECT $1, id, 'once', sha256('x'), base_seq, base_seq FROM runs WHERE state_id = $2 AND base_seq BETWEEN $3 AND $4",
+            "INSERT INTO instances (workspace_id, state_id, ord, born_seq, kind, address, config_address, module, mode, type,
+             name, block, body, body_digest, dependencies)
+         SELECT $1, $2, int8send(n), n, 'current', 'x.r' || n, 'x.r' || n, '', 'managed', 'x', 'r' || n, '', '{}',
+                sha256('x'), '{}'
+         FROM generate_series($3, $4) AS n",
+            "INSERT INTO outputs (workspace_id, state_id, name, born_seq, name_token, body, body_digest)
+         SELECT $1, $2, 'o' || n, n, '', '', sha256('x')
+         FROM generate_series($3, $4) AS n",
+            "UPDATE states SET head_seq = $4 WHERE workspace_id = $1 AND id = $2 AND $3 <= $4",
+            "INSERT INTO states (workspace_id, id, environment_id, name)
+         SELECT $1, gen_random_uuid(), environment_id, 'other-' || n
+         FROM states, generate_series($3, $4) AS n
+         WHERE workspace_id = $1 AND states.id = $2",
+        ];
+        for insert in rows {
+            let insert = sqlx::query(insert)
+                .bind(self.workspace.as_str())
+                .bind(self.state)
+                .bind(from)
+                .bind(to);
+            self.database.owner().execute(insert).await.unwrap();
+        }
     }
 }
 
@@ -391,4 +405,64 @@ async fn a_run_whose_row_was_waited_for_is_as_the_other_left_it() {
     let seen = waits.await.unwrap();
     assert_eq!(seen.run.base_seq, 7);
     assert_eq!(seen.reservation.unwrap().id, other);
+}
+
+#[tokio::test]
+async fn what_was_planned_while_there_was_little_is_found_as_quickly_later() {
+    let stage = empty_stage().await;
+    let db = stage.database.db();
+    stage.add(1, 1).await;
+    // No nearer to the tokens of those that were written down without it.
+    let owner = stage.database.owner();
+    let ahead = "UPDATE lock_heads SET token = 100000";
+    owner.execute(ahead).await.unwrap();
+    let name: StateName = "prod".parse().unwrap();
+    for many in [1, MANY] {
+        if many > 1 {
+            stage.add(2, many).await;
+        }
+        // The first round plans everything once and for all, on the connection that the second one finds again.
+        for time in 0..8 {
+            let mut tx = db.begin(&stage.workspace).await.unwrap();
+            let before = rows_read(&mut tx).await;
+            let head = store::find_version(&mut tx, stage.state, VersionRef::Head).await;
+            let head = head.unwrap().unwrap();
+            assert_eq!(head.seq, many);
+            let by_id = VersionRef::Id(head.id);
+            let found = store::find_version(&mut tx, stage.state, by_id).await;
+            assert_eq!(found.unwrap().unwrap().seq, many);
+            let newest = store::list_runs(&mut tx, stage.state, None, 1).await;
+            let run = newest.unwrap().remove(0).id;
+            let named = Some((&stage.environment, &name));
+            let locked = store::lock_run_of(&mut tx, run, named).await.unwrap();
+            let ended = locked.unwrap().reservation.unwrap();
+            let found = store::find_reservation(&mut tx, ended.id).await.unwrap();
+            assert_eq!(found.unwrap().idem_key, ended.idem_key);
+            let held = store::lock_held(&mut tx, ended.id, ended.token).await;
+            assert!(held.unwrap().is_none());
+            let (claims, _) = store::find_grounds(&mut tx, ended.id, run, "once")
+                .await
+                .unwrap();
+            assert_eq!(claims, claim(ended.token));
+            let lock = NewReservation {
+                id: Uuid::now_v7(),
+                state_id: stage.state,
+                run_id: None,
+                lane: Lane::Terraform,
+                idem_key: "a lock",
+                lease_seconds: None,
+                base_seq: many,
+                info: "{}",
+                principal_id: "p",
+            };
+            let granted = store::insert_whole_state(&mut tx, &lock).await.unwrap();
+            let held = store::list_active(&mut tx, stage.state).await.unwrap();
+            assert_eq!(held.len(), 1);
+            let again = store::find_by_key(&mut tx, stage.state, "a lock").await;
+            assert_eq!(again.unwrap().unwrap().id, granted.id);
+            let read = rows_read(&mut tx).await - before;
+            assert!(read < 10 * FEW, "of {many}, time {time}: {read} rows");
+            tx.rollback().await.unwrap();
+        }
+    }
 }

@@ -192,8 +192,13 @@ async fn seq_of_version(
     state_id: Uuid,
     id: Uuid,
 ) -> Result<Option<i64>, Error> {
+    // By the id alone: the state would lead to all its versions where nobody has counted them.
     let seq = sqlx::query_scalar!(
-        "SELECT seq FROM state_versions WHERE workspace_id = $1 AND state_id = $2 AND id = $3",
+        r#"
+            SELECT found.seq AS "seq!"
+            FROM (SELECT state_id, seq FROM state_versions WHERE workspace_id = $1 AND id = $3 OFFSET 0) AS found
+            WHERE found.state_id = $2
+        "#,
         tx.workspace().as_str(),
         state_id,
         id,
