@@ -12,6 +12,7 @@
 
 mod index;
 mod keys;
+mod line;
 mod link;
 mod nodes;
 mod queue;

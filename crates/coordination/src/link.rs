@@ -67,7 +67,7 @@ impl Link {
 
     fn with_patience(address: &str, patience: Duration) -> Result<Self, LinkError> {
         Ok(Self(Arc::new(Inner {
-            servers: Servers::of(address)?,
+            servers: Servers::of(address, patience)?,
             patience,
             started: Instant::now(),
             broken_until: AtomicU64::new(0),
@@ -156,9 +156,13 @@ impl Link {
 
     async fn ask<T: FromRedisValue>(&self, command: &Cmd) -> Result<T, Trouble> {
         let answer = async { Ok(self.0.servers.ask(command).await?) };
-        tokio::time::timeout(self.0.patience, answer)
-            .await
-            .unwrap_or(Err(Trouble::Late(self.0.patience)))
+        match tokio::time::timeout(self.0.patience, answer).await {
+            Ok(answer) => answer,
+            Err(_) => {
+                self.0.servers.forget_connection();
+                Err(Trouble::Late(self.0.patience))
+            }
+        }
     }
 
     fn judge<T>(&self, outcome: Result<T, Trouble>) -> Result<T, Away> {

@@ -1,15 +1,17 @@
 //! The servers that an address names: one, one behind sentinels, or a cluster.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use deadpool_redis::sentinel::{SentinelNodeConnectionInfo, SentinelServerType, TlsMode};
-use deadpool_redis::{Config, ConnectionInfo, Runtime, cluster, sentinel};
-use redis::aio::PubSub;
+use deadpool_redis::{Config, Connection, ConnectionInfo, Runtime, cluster, sentinel};
+use redis::aio::{MultiplexedConnection, PubSub};
+use redis::cluster_async::ClusterConnection;
 use redis::sentinel::SentinelClient;
 use redis::{Client, Cmd, FromRedisValue, RedisError, Value};
 use tokio::sync::Mutex;
 
-const POOL_SIZE: usize = 8;
+use crate::line::Line;
 
 /// An address that no connection can be made of.
 #[derive(Debug, thiserror::Error)]
@@ -20,15 +22,20 @@ pub struct LinkError(String);
 pub(crate) enum Servers {
     One {
         pool: deadpool_redis::Pool,
+        line: Line<MultiplexedConnection>,
+        patience: Duration,
         client: Client,
     },
     Sentinel {
         pool: sentinel::Pool,
+        line: Line<MultiplexedConnection>,
+        patience: Duration,
         /// Asks the sentinels each time: the primary may be another one.
         client: Mutex<SentinelClient>,
     },
     Cluster {
         pool: cluster::Pool,
+        line: Line<ClusterConnection>,
         /// Each passes on what is published anywhere.
         clients: Vec<Client>,
         next: AtomicUsize,
@@ -86,22 +93,27 @@ impl<'a> Address<'a> {
 }
 
 impl Servers {
-    pub(crate) fn of(address: &str) -> Result<Self, LinkError> {
+    /// `patience`: how long an answer may take.
+    pub(crate) fn of(address: &str, patience: Duration) -> Result<Self, LinkError> {
         if let Some(address) = Address::read(address, "cluster") {
             return Self::cluster(&address);
         }
         if let Some(address) = Address::read(address, "sentinel") {
-            return Self::sentinel(&address);
+            return Self::sentinel(&address, patience);
         }
         let client = Client::open(address).map_err(bad)?;
         let pool = Config::from_url(address)
             .builder()
             .map_err(bad)?
-            .max_size(POOL_SIZE)
             .runtime(Runtime::Tokio1)
             .build()
             .map_err(bad)?;
-        Ok(Self::One { pool, client })
+        Ok(Self::One {
+            pool,
+            line: Line::default(),
+            patience,
+            client,
+        })
     }
 
     fn cluster(address: &Address<'_>) -> Result<Self, LinkError> {
@@ -111,18 +123,18 @@ impl Servers {
         let pool = cluster::Config::from_urls(urls)
             .builder()
             .map_err(bad)?
-            .max_size(POOL_SIZE)
             .runtime(Runtime::Tokio1)
             .build()
             .map_err(bad)?;
         Ok(Self::Cluster {
             pool,
+            line: Line::default(),
             clients,
             next: AtomicUsize::new(0),
         })
     }
 
-    fn sentinel(address: &Address<'_>) -> Result<Self, LinkError> {
+    fn sentinel(address: &Address<'_>, patience: Duration) -> Result<Self, LinkError> {
         let primary = address
             .rest
             .ok_or_else(|| LinkError("the name of the primary is missing".to_owned()))?;
@@ -152,12 +164,13 @@ impl Servers {
                 .with_node_connection_info(Some(node))
                 .builder()
                 .map_err(bad)?
-                .max_size(POOL_SIZE)
                 .runtime(Runtime::Tokio1)
                 .build()
                 .map_err(bad)?;
         Ok(Self::Sentinel {
             pool,
+            line: Line::default(),
+            patience,
             client: Mutex::new(client),
         })
     }
@@ -168,11 +181,41 @@ impl Servers {
     }
 
     pub(crate) async fn ask<T: FromRedisValue>(&self, command: &Cmd) -> Result<T, NoAnswer> {
-        Ok(match self {
-            Self::One { pool, .. } => command.query_async(&mut pool.get().await?).await?,
-            Self::Sentinel { pool, .. } => command.query_async(&mut pool.get().await?).await?,
-            Self::Cluster { pool, .. } => command.query_async(&mut pool.get().await?).await?,
-        })
+        match self {
+            Self::One {
+                pool,
+                line,
+                patience,
+                ..
+            } => {
+                let open = async { Ok(patient(Connection::take(pool.get().await?), *patience)) };
+                line.ask(command, open).await
+            }
+            Self::Sentinel {
+                pool,
+                line,
+                patience,
+                ..
+            } => {
+                let open = async {
+                    let connection = sentinel::Connection::take(pool.get().await?);
+                    Ok(patient(connection, *patience))
+                };
+                line.ask(command, open).await
+            }
+            Self::Cluster { pool, line, .. } => {
+                let open = async { Ok(cluster::Connection::take(pool.get().await?)) };
+                line.ask(command, open).await
+            }
+        }
+    }
+
+    /// Asks by another connection from now on: the present one is silent.
+    pub(crate) fn forget_connection(&self) {
+        match self {
+            Self::One { line, .. } | Self::Sentinel { line, .. } => line.forget(),
+            Self::Cluster { line, .. } => line.forget(),
+        }
     }
 
     /// A connection to subscribe by. In a cluster another server each time: one of them may be away.
@@ -189,6 +232,12 @@ impl Servers {
             }
         }
     }
+}
+
+/// The library has a patience of its own, of half a second.
+fn patient(mut connection: MultiplexedConnection, patience: Duration) -> MultiplexedConnection {
+    connection.set_response_timeout(patience);
+    connection
 }
 
 /// What each of the servers that were asked for a text has answered.
@@ -250,14 +299,20 @@ mod tests {
             "http://a",
             "a:1",
         ] {
-            assert!(Servers::of(address).is_err(), "{address}");
+            assert!(
+                Servers::of(address, Duration::from_secs(1)).is_err(),
+                "{address}"
+            );
         }
         for address in [
             "redis://a:1/2",
             "redis+sentinel://:secret@a:1,b:2/main",
             "rediss+cluster://ann:secret@a:1,b:2",
         ] {
-            assert!(Servers::of(address).is_ok(), "{address}");
+            assert!(
+                Servers::of(address, Duration::from_secs(1)).is_ok(),
+                "{address}"
+            );
         }
     }
 }
