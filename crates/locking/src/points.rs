@@ -100,16 +100,16 @@ named! {
 
 /// Passes a step: stops, waits or fails there if the process was told to. Nothing without the feature `faults`.
 ///
-/// In a function whose error can be made of `Injected`; elsewhere `point!(STEP, else return)` leaves the function.
+/// In a function whose error can be made of `Injected`; elsewhere `point!(STEP, else return …)` leaves it.
 #[cfg(feature = "faults")]
 #[macro_export]
 macro_rules! point {
     ($point:ident) => {
         $crate::pass($crate::Point::$point).await?
     };
-    ($point:ident, else return) => {
+    ($point:ident, else $leave:expr) => {
         if $crate::pass($crate::Point::$point).await.is_err() {
-            return;
+            $leave;
         }
     };
 }
@@ -118,7 +118,7 @@ macro_rules! point {
 #[cfg(not(feature = "faults"))]
 #[macro_export]
 macro_rules! point {
-    ($point:ident $(, else return)?) => {
+    ($point:ident $(, else $leave:expr)?) => {
         const _: $crate::Point = $crate::Point::$point;
     };
 }
