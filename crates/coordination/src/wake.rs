@@ -30,6 +30,8 @@ struct Listeners {
     /// Remembers for each listener whether it has seen the last wake-up, so that none falls between a look and a wait.
     wake: watch::Sender<()>,
     count: usize,
+    /// How many of them have been told to wait.
+    with_place: usize,
 }
 
 impl Ears {
@@ -53,6 +55,7 @@ pub struct Wake {
     wakes: Wakes,
     key: StateKey,
     purpose: Purpose,
+    has_place: bool,
     woken: watch::Receiver<()>,
 }
 
@@ -77,12 +80,14 @@ impl Wakes {
             .or_insert_with(|| Listeners {
                 wake: watch::Sender::new(()),
                 count: 0,
+                with_place: 0,
             });
         listeners.count += 1;
         Wake {
             wakes: self.clone(),
             key: key.clone(),
             purpose,
+            has_place: false,
             woken: listeners.wake.subscribe(),
         }
     }
@@ -93,11 +98,12 @@ impl Wakes {
         self.ears().waiting.keys().cloned().collect()
     }
 
-    /// How many in this process wait for a state.
+    /// How many in this process have a place in the queue of a state. Who has only begun to ask is not among them.
     #[must_use]
-    pub fn count(&self, key: &StateKey) -> usize {
+    pub fn count_places(&self, key: &StateKey) -> usize {
         let ears = self.ears();
-        ears.waiting.get(key).map_or(0, |listeners| listeners.count)
+        let listeners = ears.waiting.get(key);
+        listeners.map_or(0, |listeners| listeners.with_place)
     }
 
     /// Wakes those in this process who wait for a state, and those who watch it.
@@ -155,6 +161,17 @@ impl Wakes {
 }
 
 impl Wake {
+    /// Notes that the listener has been told to wait.
+    pub fn take_place(&mut self) {
+        if std::mem::replace(&mut self.has_place, true) {
+            return;
+        }
+        let mut ears = self.wakes.ears();
+        if let Some(listeners) = ears.of(self.purpose).get_mut(&self.key) {
+            listeners.with_place += 1;
+        }
+    }
+
     /// Waits for a message since the last call, or since listening began, but no longer than `patience`.
     pub async fn wait(&mut self, patience: Duration) {
         let _ = tokio::time::timeout(patience, self.woken.changed()).await;
@@ -167,6 +184,7 @@ impl Drop for Wake {
         let map = ears.of(self.purpose);
         if let Some(listeners) = map.get_mut(&self.key) {
             listeners.count -= 1;
+            listeners.with_place -= usize::from(self.has_place);
             if listeners.count == 0 {
                 map.remove(&self.key);
             }

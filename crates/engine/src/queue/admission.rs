@@ -78,15 +78,11 @@ impl Engine {
         }))
     }
 
-    /// Whether somebody is known to have waited before the index of a state was lost: by a ticket, or here.
+    /// Whether somebody is known to have waited before the index of a state was lost: by a ticket, or here. Many who ask at
+    /// the same moment for a state that nobody has asked for in a while have not waited.
     fn contention(&self, key: &StateKey, queueing: Queueing) -> Contention {
-        let (others, has_ticket) = match queueing {
-            // It listens itself.
-            Queueing::Native(ticket) => (self.queue.wakes.count(key) > 1, ticket.is_some()),
-            Queueing::Once => (self.queue.wakes.count(key) > 1, false),
-            Queueing::Terraform => (self.queue.wakes.count(key) > 0, false),
-        };
-        if others || has_ticket {
+        let has_ticket = matches!(queueing, Queueing::Native(Some(_)));
+        if has_ticket || self.queue.wakes.count_places(key) > 0 {
             Contention::Seen
         } else {
             Contention::Unknown

@@ -88,12 +88,12 @@ impl Engine {
             let knows = |mark: &Mark| mark.incarnation >= incarnation && mark.known_gen >= *r#gen;
             if let Some(mark) = mark.filter(knows) {
                 self.forget_if_idle(index, key, mark).await;
-            } else if self.queue.wakes.count(key) == 0 && mark.is_none() {
+            } else if self.queue.wakes.count_places(key) == 0 && mark.is_none() {
                 // Nobody needs it now.
                 self.queue.touched.invalidate(key);
             } else if before.get(key) == Some(&mark) {
                 tracing::info!(state.id = %key.state, r#gen, "the index had missed something, and is loaded");
-                let contention = match self.queue.wakes.count(key) {
+                let contention = match self.queue.wakes.count_places(key) {
                     0 => Contention::Unknown,
                     _ => Contention::Seen,
                 };

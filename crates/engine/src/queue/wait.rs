@@ -90,6 +90,7 @@ impl Engine {
                 }
                 Entry::Wait(place) => place,
             };
+            wake.take_place();
             if !std::mem::replace(&mut told, true) {
                 self.tell_watchers(&key);
             }

@@ -5,6 +5,7 @@ mod commits;
 mod endings;
 mod failover;
 mod faults;
+mod index;
 mod leases;
 mod plans;
 mod queue;

@@ -7,6 +7,7 @@ use protocol::Code;
 use serde_json::{Value, json};
 use store::LedgerEvent;
 
+use super::index::{field, forget, settle_for_ever, until_index_knows};
 use super::stage::{Native, alone, refused, until_indexed, with_state};
 use crate::harness::Setup;
 use crate::lane::stage::{Client, Reply, Stage};
@@ -77,6 +78,23 @@ async fn the_index_hears_of_a_grant_before_its_request_leaves_the_queue() {
         }
     }
     assert_eq!(told, ["granted", "served", "ended", "granted", "served"]);
+}
+
+/// They have not waited for anything yet, so there is no order to be kept until everybody has come back.
+#[tokio::test(flavor = "multi_thread")]
+async fn many_who_ask_at_once_for_a_state_that_nobody_asked_for_do_not_wait_for_each_other() {
+    let stage = Stage::start().await;
+    let ann = stage.writer().await;
+    let names = ["a", "b", "c", "d", "e", "f"];
+    with_state(&ann, "prod", &names).await;
+    let ask = |name| {
+        let scope = alone(&[name]);
+        let ann = &ann;
+        async move { ann.ask_with("prod", waiting(name, scope, LONG)).await.ok() }
+    };
+    futures::future::join_all(names.map(ask)).await;
+    until_index_knows(&stage).await;
+    assert_eq!(field(&stage, "settle").await, None);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -460,57 +478,4 @@ async fn who_waits_is_told_how_long_it_may_take() {
     assert!((60..=90).contains(&expected), "{expected}");
     assert_eq!(ann.status("prod").await.usual_hold_seconds, Some(90));
     held.finish("succeeded").await.ok();
-}
-
-/// Deletes all that Redis has of the stage's workspace, as a flush would.
-async fn forget(stage: &Stage) {
-    let client = redis::Client::open(std::env::var("KL_TEST_REDIS_URL").unwrap()).unwrap();
-    let mut connection = client.get_multiplexed_async_connection().await.unwrap();
-    let mut find = redis::cmd("KEYS");
-    find.arg(format!("kl:*:{}:*", stage.workspace));
-    let keys: Vec<String> = find.query_async(&mut connection).await.unwrap();
-    assert!(!keys.is_empty(), "the index was never used");
-    let mut delete = redis::cmd("DEL");
-    delete.arg(keys);
-    let _: i64 = delete.query_async(&mut connection).await.unwrap();
-}
-
-/// Has the index of the one state of the stage say that it settles.
-async fn settle_for_ever(stage: &Stage) {
-    let client = redis::Client::open(std::env::var("KL_TEST_REDIS_URL").unwrap()).unwrap();
-    let mut connection = client.get_multiplexed_async_connection().await.unwrap();
-    let mut find = redis::cmd("KEYS");
-    find.arg(format!("kl:*:{}:*:meta", stage.workspace));
-    let keys: Vec<String> = find.query_async(&mut connection).await.unwrap();
-    let mut set = redis::cmd("HSET");
-    set.arg(keys.first().unwrap())
-        .arg("settle")
-        .arg("99999999999999");
-    let _: i64 = set.query_async(&mut connection).await.unwrap();
-}
-
-/// Waits until the index knows as much of the one state of the stage as the ledger.
-async fn until_index_knows(stage: &Stage) {
-    let ledger = stage.count("SELECT gen FROM lock_heads").await;
-    let mut index = None;
-    for _ in 0..100 {
-        index = known_gen(stage).await;
-        if index == Some(ledger) {
-            break;
-        }
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
-    assert_eq!(index, Some(ledger));
-}
-
-/// Up to which gen the index knows the one state of the stage.
-async fn known_gen(stage: &Stage) -> Option<i64> {
-    let client = redis::Client::open(std::env::var("KL_TEST_REDIS_URL").unwrap()).unwrap();
-    let mut connection = client.get_multiplexed_async_connection().await.unwrap();
-    let mut find = redis::cmd("KEYS");
-    find.arg(format!("kl:*:{}:*:meta", stage.workspace));
-    let keys: Vec<String> = find.query_async(&mut connection).await.unwrap();
-    let mut get = redis::cmd("HGET");
-    get.arg(keys.first()?).arg("wm");
-    get.query_async(&mut connection).await.unwrap()
 }
