@@ -2,7 +2,7 @@
 
 use protocol::StateName;
 use sha2::{Digest as _, Sha256};
-use store::{Form, Lifecycle, NewVersion, Source, Version, VersionRef};
+use store::{Changed, Form, Lifecycle, NewVersion, Source, Version, VersionRef};
 use tfstate::Header;
 use uuid::Uuid;
 
@@ -127,6 +127,7 @@ impl Engine {
                 was_applied: false,
                 receipt: None,
             },
+            Changed::default(),
             audit::entry(caller, locked.id, &locked.name, &what),
         )
         .await?;

@@ -222,10 +222,11 @@ async fn what_a_commit_asks_for_is_found_without_reading_the_rest() {
             let changes = store::changes_since(&mut tx, stage.state, base, MANY).await;
             let changes = changes.unwrap().unwrap();
             assert_eq!((changes.born.len(), changes.dead.len()), (2, 0));
-            let touched = store::touched_between(&mut tx, stage.state, MANY - 2, MANY).await;
-            let touched = touched.unwrap();
-            assert_eq!(touched.addresses.len(), 2);
-            assert_eq!(touched.outputs.len(), 2);
+            let locked = store::lock_to_commit(&mut tx, stage.state, MANY - 2).await;
+            let locked = locked.unwrap();
+            assert_eq!(locked.head.unwrap().seq, MANY);
+            assert_eq!(locked.touched.addresses.len(), 2);
+            assert_eq!(locked.touched.outputs.len(), 2);
 
             let place = |n: i64| n.to_be_bytes().to_vec();
             let (low, high) = ([place(7)], [place(8)]);
@@ -444,6 +445,10 @@ async fn what_was_planned_while_there_was_little_is_found_as_quickly_later() {
                 .await
                 .unwrap();
             assert_eq!(claims, claim(ended.token));
+            let locked = store::lock_to_commit(&mut tx, stage.state, many - 1).await;
+            let touched = locked.unwrap().touched;
+            assert_eq!(touched.addresses, [format!("x.r{many}")]);
+            assert_eq!(touched.outputs, [format!("o{many}")]);
             let lock = NewReservation {
                 id: Uuid::now_v7(),
                 state_id: stage.state,

@@ -10,10 +10,9 @@ use graph::claims::{Access, ClaimSet, Path};
 use locking::{Rule, holds};
 use store::tenancy::audit::Entry;
 use store::{
-    Form, Lifecycle, NewInstance, NewOutput, NewReceipt, NewVersion, Receipt, Source, State,
-    Version, VersionRef,
+    Changed, Form, Lifecycle, LockedState, NewInstance, NewOutput, NewReceipt, NewVersion, Receipt,
+    RecordedSource, Reservation, Source, State, Version, WorkspaceTx,
 };
-use store::{RecordedSource, Reservation, WorkspaceTx};
 use tfstate::Header;
 use uuid::Uuid;
 
@@ -67,8 +66,6 @@ pub(crate) struct Commit<'a> {
     pub(crate) first: First<'a>,
     /// Whether it says what was done to real infrastructure.
     pub(crate) was_applied: bool,
-    /// A version that was the head a moment ago, if one is at hand.
-    pub(crate) seen: Option<&'a Version>,
     /// From which file each block was written.
     pub(crate) sources: &'a [RecordedSource],
 }
@@ -119,17 +116,16 @@ pub(crate) async fn commit(
     // Before others have to wait: what is claimed stays what it is.
     let rows = Rows::resolve(tx, wanted.state, wanted.delta).await?;
 
-    let state = store::lock_state(tx, wanted.state).await?;
+    let LockedState {
+        state,
+        head,
+        touched,
+    } = store::lock_to_commit(tx, wanted.state, held.base_seq).await?;
     locking::point!(CommitAfterStateLock);
     if state.lifecycle != Lifecycle::Active {
         return Err(EngineError::NotWritable(state.lifecycle.as_str()));
     }
-    let head = match wanted.seen {
-        Some(seen) if seen.seq == state.head_seq => Some(seen.clone()),
-        _ => store::find_version(tx, state.id, VersionRef::Head).await?,
-    };
-    if base::moved(tx, &claims, &held, state.id, state.head_seq).await? && holds(Rule::VersionCheck)
-    {
+    if base::moved(&claims, &touched) && holds(Rule::VersionCheck) {
         return Err(EngineError::VersionConflict {
             head: head_facts(head.as_ref()),
         });
@@ -290,9 +286,7 @@ async fn write(
     } = *step;
     let (id, seq) = (wanted.state, next.seq);
     let rows_digest = rows.digest_after(head.map(|head| head.rows_digest.as_slice()));
-    store::close_instances(tx, id, seq, &rows.closed).await?;
     store::close_outputs(tx, id, seq, &rows.outputs_closed).await?;
-    store::insert_instances(tx, id, seq, &rows.born).await?;
     store::insert_outputs(tx, id, seq, &rows.outputs_born).await?;
     store::record_sources(tx, id, seq, &rows.sources(wanted.sources)).await?;
     store::insert_version(
@@ -324,6 +318,10 @@ async fn write(
             after: head.map_or(0, |head| head.seq),
             was_applied: wanted.was_applied,
             receipt: step.receipt,
+        },
+        Changed {
+            closed: &rows.closed,
+            born: &rows.born,
         },
         entry,
     )

@@ -153,7 +153,6 @@ async fn write(
             },
             sources: &[],
             was_applied: false,
-            seen: Some(head),
         },
     )
     .await?;

@@ -157,7 +157,6 @@ impl Engine {
             },
             sources: &[],
             was_applied: false,
-            seen: head.as_ref(),
         };
         commit(&mut tx, caller, &wanted).await?;
         end_held(&mut tx, &held, End::Released, "the kept upload was adopted").await?;

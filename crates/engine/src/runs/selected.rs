@@ -128,7 +128,6 @@ impl Engine {
                 },
                 sources: &[],
                 was_applied: true,
-                seen: head.as_ref(),
             },
         )
         .await?;

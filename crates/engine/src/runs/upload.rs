@@ -237,7 +237,6 @@ impl Engine {
                 },
                 sources: &sources,
                 was_applied: true,
-                seen: None,
             },
         )
         .await?;

@@ -8,8 +8,8 @@ use graph::claims::Path;
 use locking::{Rule, holds};
 use protocol::StateName;
 use store::{
-    Form, Head, Lifecycle, LiveOutput, LiveRow, NewVersion, Reservation, Source, State, Version,
-    WorkspaceTx,
+    Changed, Form, Head, Lifecycle, LiveOutput, LiveRow, NewVersion, Reservation, Source, State,
+    Version, WorkspaceTx,
 };
 use tfstate::Document;
 use uuid::Uuid;
@@ -195,10 +195,8 @@ impl Attempt<'_> {
         }
         locking::point!(HttpAfterVersion);
         let rows_changed = prepared.changes.count();
-        store::close_instances(&mut tx, id, seq, &prepared.changes.closed).await?;
         store::close_outputs(&mut tx, id, seq, &prepared.changes.outputs_closed).await?;
         if let Some(births) = births {
-            store::insert_instances(&mut tx, id, seq, &births.instances).await?;
             store::insert_outputs(&mut tx, id, seq, &births.outputs).await?;
             store::insert_parts(&mut tx, id, &births.parts).await?;
         }
@@ -237,6 +235,10 @@ impl Attempt<'_> {
                 after: base.seq(),
                 was_applied: false,
                 receipt: None,
+            },
+            Changed {
+                closed: &prepared.changes.closed,
+                born: births.map_or(&[], |births| &births.instances),
             },
             audit::entry(caller, id, &locked.name, &what),
         )

@@ -4,7 +4,7 @@ use protocol::{EnvironmentId, StateName, WorkspaceId};
 use uuid::Uuid;
 
 use super::identity::Lifecycle;
-use super::versions::{Head, HeadRef, Version, VersionRef, VersionRow};
+use super::versions::{Head, HeadRef, Version, VersionRef, VersionRow, version_if_any};
 use crate::{Db, Error, WorkspaceTx};
 
 /// The state of this name and its newest version, in one statement: the hot read.
@@ -40,56 +40,11 @@ pub async fn find_head(
     .fetch_optional(&mut **tx)
     .await?;
     let Some(row) = row else { return Ok(None) };
-    let version = match (
-        row.seq,
-        row.id,
-        row.source,
-        row.created_at,
-        row.created_by,
-        row.form,
-        row.rows_digest,
-    ) {
-        (
-            Some(seq),
-            Some(id),
-            Some(source),
-            Some(created_at),
-            Some(created_by),
-            Some(form),
-            Some(rows_digest),
-        ) => {
-            let version = VersionRow {
-                seq,
-                id,
-                serial: row.serial,
-                lineage: row.lineage,
-                terraform_version: row.terraform_version,
-                source,
-                created_at,
-                created_by,
-                forced: row.forced.unwrap_or_default(),
-                unlocked: row.unlocked.unwrap_or_default(),
-                form,
-                opaque_reason: row.opaque_reason,
-                header: row.header,
-                rows_digest,
-                sha256: row.sha256,
-                byte_size: row.byte_size,
-                instance_count: row.instance_count.unwrap_or_default(),
-                previous_instance_count: None,
-                rows_changed: row.rows_changed.unwrap_or_default(),
-                run_id: row.run_id,
-                command: None,
-            };
-            Some(Version::try_from(version)?)
-        }
-        _ => None,
-    };
     Ok(Some(Head {
         state_id: row.state_id,
         name: row.name,
         lifecycle: Lifecycle::parse(&row.lifecycle)?,
-        version,
+        version: version_if_any!(row)?,
     }))
 }
 

@@ -142,24 +142,7 @@ pub async fn touched_between(
 ) -> Result<Touched, Error> {
     let workspace = tx.workspace().clone();
     let rows = sqlx::query!(
-        r#"
-            SELECT address AS "name!", false AS "is_output!"
-            FROM instances
-            WHERE workspace_id = $1 AND state_id = $2 AND born_seq > 1 AND born_seq > $3 AND born_seq <= $4
-              AND (dies_seq IS NULL OR dies_seq > $4)
-            UNION ALL
-            SELECT address, false
-            FROM instances
-            WHERE workspace_id = $1 AND state_id = $2 AND dies_seq > $3 AND dies_seq <= $4 AND born_seq <= $3
-            UNION ALL
-            SELECT name, true
-            FROM outputs
-            WHERE workspace_id = $1 AND state_id = $2 AND born_seq > $3 AND born_seq <= $4
-            UNION ALL
-            SELECT name, true
-            FROM outputs
-            WHERE workspace_id = $1 AND state_id = $2 AND dies_seq > $3 AND dies_seq <= $4
-        "#,
+        r#"SELECT place AS "place!", is_output AS "is_output!" FROM places_touched($1, $2, $3, $4)"#,
         workspace.as_str(),
         state_id,
         from,
@@ -170,8 +153,8 @@ pub async fn touched_between(
     let mut touched = Touched::default();
     for row in rows {
         match row.is_output {
-            true => touched.outputs.push(row.name),
-            false => touched.addresses.push(row.name),
+            true => touched.outputs.push(row.place),
+            false => touched.addresses.push(row.place),
         }
     }
     if from < 1 {

@@ -9,7 +9,7 @@ use crate::{Error, WorkspaceTx};
 
 /// Rows per statement. About a thousand is where UNNEST is as fast as COPY (measured: 108,000 rows/s)
 /// and the argument arrays stay at a few megabytes.
-const BATCH: usize = 1_000;
+pub(super) const BATCH: usize = 1_000;
 
 /// Bytes of rows after which no more are added to a block: its arguments are held twice on their way out.
 const BATCH_BYTES: usize = 8 << 20;
@@ -214,37 +214,50 @@ pub async fn close_instances(
         )
         .fetch_one(&mut **tx)
         .await?;
-        if closed != batch.len() as i64 {
-            return Err(Error::Moved(
-                "the rows of the head are not those compared with",
-            ));
-        }
+        all_closed(closed, batch)?;
     }
     Ok(())
 }
 
+/// Fails unless so many rows were closed as were to be.
+pub(super) fn all_closed(closed: i64, places: &[Vec<u8>]) -> Result<(), Error> {
+    if closed == places.len() as i64 {
+        Ok(())
+    } else {
+        Err(Error::Moved(
+            "the rows of the head are not those compared with",
+        ))
+    }
+}
+
 /// Columns of one batch of births, one array per column.
 #[derive(Default)]
-struct Columns<'a> {
-    ord: Vec<&'a [u8]>,
-    kind: Vec<&'a str>,
-    address: Vec<&'a str>,
-    config_address: Vec<&'a str>,
-    module: Vec<&'a str>,
-    mode: Vec<&'a str>,
-    resource_type: Vec<&'a str>,
-    name: Vec<&'a str>,
-    index_key: Vec<Option<&'a str>>,
-    deposed: Vec<Option<&'a str>>,
-    provider: Vec<Option<&'a str>>,
-    block: Vec<&'a [u8]>,
-    body: Vec<&'a [u8]>,
-    digest: Vec<&'a [u8]>,
+pub(super) struct Columns<'a> {
+    pub(super) ord: Vec<&'a [u8]>,
+    pub(super) kind: Vec<&'a str>,
+    pub(super) address: Vec<&'a str>,
+    pub(super) config_address: Vec<&'a str>,
+    pub(super) module: Vec<&'a str>,
+    pub(super) mode: Vec<&'a str>,
+    pub(super) resource_type: Vec<&'a str>,
+    pub(super) name: Vec<&'a str>,
+    pub(super) index_key: Vec<Option<&'a str>>,
+    pub(super) deposed: Vec<Option<&'a str>>,
+    pub(super) provider: Vec<Option<&'a str>>,
+    pub(super) block: Vec<&'a [u8]>,
+    pub(super) body: Vec<&'a [u8]>,
+    pub(super) digest: Vec<&'a [u8]>,
     /// Lists of lists do not exist as arrays: joined by newline, which no address holds.
-    dependencies: Vec<String>,
+    pub(super) dependencies: Vec<String>,
 }
 
 impl<'a> Columns<'a> {
+    pub(super) fn of(batch: &'a [NewInstance<'a>]) -> Self {
+        let mut columns = Self::default();
+        batch.iter().for_each(|row| columns.push(row));
+        columns
+    }
+
     fn push(&mut self, row: &'a NewInstance<'a>) {
         self.ord.push(&row.ord);
         self.kind.push(row.kind);
@@ -265,7 +278,9 @@ impl<'a> Columns<'a> {
 }
 
 /// The rows in blocks: bounded in number and, but for a single row that is larger, in bytes.
-fn batches<'r, 'a>(mut rows: &'r [NewInstance<'a>]) -> impl Iterator<Item = &'r [NewInstance<'a>]> {
+pub(super) fn batches<'r, 'a>(
+    mut rows: &'r [NewInstance<'a>],
+) -> impl Iterator<Item = &'r [NewInstance<'a>]> {
     std::iter::from_fn(move || {
         let mut bytes = 0;
         let fits = |row: &&NewInstance<'_>| {
@@ -287,8 +302,7 @@ pub async fn insert_instances(
     rows: &[NewInstance<'_>],
 ) -> Result<(), Error> {
     for batch in batches(rows) {
-        let mut columns = Columns::default();
-        batch.iter().for_each(|row| columns.push(row));
+        let columns = Columns::of(batch);
         sqlx::query!(
             r#"
                 INSERT INTO instances (

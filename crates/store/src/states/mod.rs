@@ -10,6 +10,7 @@ mod find_versions;
 mod graph_rows;
 mod identity;
 mod instances;
+mod locked;
 mod outputs;
 mod resources;
 mod rollback;
@@ -34,6 +35,7 @@ pub use instances::{
     LiveRow, NewInstance, RowAt, RowPage, close_instances, insert_instances, list_live_rows,
     list_rows_at, live_rows_at, page_of_rows,
 };
+pub use locked::{LockedState, lock_to_commit};
 pub use outputs::{
     LiveOutput, NewOutput, OutputRow, close_outputs, insert_outputs, list_live_outputs,
     live_outputs_named, outputs_at,
@@ -50,6 +52,6 @@ pub use transfer::{
     state_id_is_taken, version_id_is_taken,
 };
 pub use versions::{
-    Form, Head, HeadRef, NewVersion, Source, Version, VersionRef, insert_version,
+    Changed, Form, Head, HeadRef, NewVersion, Source, Version, VersionRef, insert_version,
     set_document_digest,
 };

@@ -4,6 +4,9 @@ use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
 use super::identity::Lifecycle;
+use super::instances::{
+    BATCH, Columns, NewInstance, all_closed, batches, close_instances, insert_instances,
+};
 use crate::runs::NewReceipt;
 use crate::tenancy::audit::Entry;
 use crate::{Error, WorkspaceTx, text::without_nul};
@@ -115,6 +118,14 @@ pub enum VersionRef {
     Id(Uuid),
 }
 
+/// Rows that a version closes and brings.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Changed<'a> {
+    /// Places of live rows; every one must be live.
+    pub closed: &'a [Vec<u8>],
+    pub born: &'a [NewInstance<'a>],
+}
+
 /// What a write records of its new version.
 #[derive(Debug, Clone)]
 pub struct NewVersion<'a> {
@@ -172,6 +183,56 @@ pub(super) struct VersionRow {
     pub(super) command: Option<String>,
 }
 
+/// The version of a row in which there may be none, in which case its columns are null.
+macro_rules! version_if_any {
+    ($row:ident) => {
+        match (
+            $row.seq,
+            $row.id,
+            $row.source,
+            $row.created_at,
+            $row.created_by,
+            $row.form,
+            $row.rows_digest,
+        ) {
+            (
+                Some(seq),
+                Some(id),
+                Some(source),
+                Some(created_at),
+                Some(created_by),
+                Some(form),
+                Some(rows_digest),
+            ) => Version::try_from(VersionRow {
+                seq,
+                id,
+                serial: $row.serial,
+                lineage: $row.lineage,
+                terraform_version: $row.terraform_version,
+                source,
+                created_at,
+                created_by,
+                forced: $row.forced.unwrap_or_default(),
+                unlocked: $row.unlocked.unwrap_or_default(),
+                form,
+                opaque_reason: $row.opaque_reason,
+                header: $row.header,
+                rows_digest,
+                sha256: $row.sha256,
+                byte_size: $row.byte_size,
+                instance_count: $row.instance_count.unwrap_or_default(),
+                previous_instance_count: None,
+                rows_changed: $row.rows_changed.unwrap_or_default(),
+                run_id: $row.run_id,
+                command: None,
+            })
+            .map(Some),
+            _ => Ok(None),
+        }
+    };
+}
+pub(super) use version_if_any;
+
 impl TryFrom<VersionRow> for Version {
     type Error = Error;
 
@@ -202,21 +263,45 @@ impl TryFrom<VersionRow> for Version {
     }
 }
 
-/// Adds a version, all in one statement, since others wait for the state meanwhile: the head moves on to it, the reservation
-/// it was written under has it as its base and starts its lease anew, its writer has a receipt, and the audit log the entry.
-/// The caller holds the state's row, and the reservation's.
+/// Adds a version, all in one statement, since others wait for the state meanwhile: the rows it changes, if these are few, the
+/// head moves on to it, the reservation it was written under has it as its base and starts its lease anew, its writer has a
+/// receipt, and the audit log the entry. The caller holds the state's row, and the reservation's.
 pub async fn insert_version(
     tx: &mut WorkspaceTx,
     version: &NewVersion<'_>,
+    changed: Changed<'_>,
     entry: Entry,
 ) -> Result<(), Error> {
     let serial = version.serial.map(|serial| serial.to_string());
     let lineage = version.lineage.map(without_nul);
     let terraform_version = version.terraform_version.map(without_nul);
     let receipt = version.receipt;
-    let is_next = sqlx::query_scalar!(
+    let changed = few_of(tx, version, changed).await?;
+    let born = Columns::of(changed.born);
+    // Rows are born behind the count of those that are closed, and so after these: a place has one live row.
+    let row = sqlx::query!(
         r#"
-            WITH version AS (
+            WITH closed AS MATERIALIZED (
+                SELECT close_instances($1, $2, $3, $30) AS count
+            ),
+            born AS (
+                INSERT INTO instances (
+                    workspace_id, state_id, born_seq, ord, kind, address, config_address, module, mode,
+                    type, name, index_key, deposed, provider, block, body, body_digest, dependencies
+                )
+                SELECT $1, $2, $3, u.ord, u.kind, u.address, u.config_address, u.module, u.mode, u.type,
+                       u.name, u.index_key, u.deposed, u.provider, u.block, u.body, u.digest,
+                       string_to_array(u.dependencies, E'\n')
+                FROM closed, unnest(
+                    $31::bytea[], $32::text[], $33::text[], $34::text[], $35::text[], $36::text[], $37::text[],
+                    $38::text[], $39::text[], $40::text[], $41::text[], $42::bytea[], $43::bytea[],
+                    $44::bytea[], $45::text[]
+                ) AS u (
+                    ord, kind, address, config_address, module, mode, type, name, index_key, deposed,
+                    provider, block, body, digest, dependencies
+                )
+            ),
+            version AS (
                 INSERT INTO state_versions (
                     workspace_id, state_id, seq, id, serial, lineage, terraform_version, source, created_by,
                     principal_id, reservation_id, token, incarnation, forced, unlocked, form, opaque_reason,
@@ -244,8 +329,8 @@ pub async fn insert_version(
                 SELECT $1, $25, $26, $27, $3, $5::text::numeric
                 WHERE $25::uuid IS NOT NULL
             )
-            SELECT EXISTS (SELECT FROM head) AS "is_next!"
-            FROM record_entry($1, $29)
+            SELECT EXISTS (SELECT FROM head) AS "is_next!", closed.count AS "closed!"
+            FROM closed, record_entry($1, $29)
         "#,
         tx.workspace().as_str(),
         version.state_id,
@@ -276,15 +361,46 @@ pub async fn insert_version(
         receipt.map(|receipt| receipt.request_digest),
         version.was_applied,
         entry.0,
+        changed.closed,
+        &born.ord as &[&[u8]],
+        &born.kind as &[&str],
+        &born.address as &[&str],
+        &born.config_address as &[&str],
+        &born.module as &[&str],
+        &born.mode as &[&str],
+        &born.resource_type as &[&str],
+        &born.name as &[&str],
+        &born.index_key as &[Option<&str>],
+        &born.deposed as &[Option<&str>],
+        &born.provider as &[Option<&str>],
+        &born.block as &[&[u8]],
+        &born.body as &[&[u8]],
+        &born.digest as &[&[u8]],
+        &born.dependencies,
     )
     .fetch_one(&mut **tx)
     .await?;
-    if !is_next {
+    if !row.is_next {
         return Err(Error::Moved("the head moved"));
     }
+    all_closed(row.closed, changed.closed)?;
     tx.note_seen(version.state_id);
     tx.note_entry();
     Ok(())
+}
+
+/// The rows that are left to be changed together with the version: those of a large change are changed here.
+async fn few_of<'a>(
+    tx: &mut WorkspaceTx,
+    version: &NewVersion<'_>,
+    changed: Changed<'a>,
+) -> Result<Changed<'a>, Error> {
+    if changed.closed.len() <= BATCH && batches(changed.born).nth(1).is_none() {
+        return Ok(changed);
+    }
+    close_instances(tx, version.state_id, version.seq, changed.closed).await?;
+    insert_instances(tx, version.state_id, version.seq, changed.born).await?;
+    Ok(Changed::default())
 }
 
 /// Records what a version's document hashes to, once it has been rendered for the first time.
