@@ -5,10 +5,15 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use deadpool_redis::PoolError;
+use futures::future::BoxFuture;
 use redis::aio::ConnectionLike;
 use redis::{Cmd, ErrorKind, FromRedisValue, RedisError, ServerErrorKind};
 
 use crate::servers::NoAnswer;
+
+/// A connection on its way.
+pub(crate) type Opening<'o, C> = BoxFuture<'o, Result<C, PoolError>>;
 
 /// The connection, if there is one.
 pub(crate) struct Line<C> {
@@ -44,10 +49,12 @@ impl<C> Default for Line<C> {
 impl<C: Clone + ConnectionLike> Line<C> {
     /// Asks by the connection that is there. Where that turns out to be dead, or there is none, by a new one: every question
     /// may be asked twice, the scripts see to that.
-    pub(crate) async fn ask<T: FromRedisValue>(
+    ///
+    /// How one is opened is a large future, which nearly no question needs: it is made only then, and apart.
+    pub(crate) async fn ask<'o, T: FromRedisValue>(
         &self,
         command: &Cmd,
-        open: impl Future<Output = Result<C, deadpool_redis::PoolError>>,
+        open: impl FnOnce() -> Opening<'o, C>,
     ) -> Result<T, NoAnswer> {
         if let Some(kept) = self.kept() {
             match self.ask_by(kept, command).await {
@@ -60,7 +67,7 @@ impl<C: Clone + ConnectionLike> Line<C> {
             let _opening = self.opening.lock().await;
             match self.kept() {
                 Some(kept) => kept,
-                None => self.keep(open.await?),
+                None => self.keep(open().await?),
             }
         };
         Ok(self.ask_by(kept, command).await?)

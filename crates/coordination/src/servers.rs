@@ -11,7 +11,7 @@ use redis::sentinel::SentinelClient;
 use redis::{Client, Cmd, FromRedisValue, RedisError, Value};
 use tokio::sync::Mutex;
 
-use crate::line::Line;
+use crate::line::{Line, Opening};
 
 /// An address that no connection can be made of.
 #[derive(Debug, thiserror::Error)]
@@ -188,7 +188,9 @@ impl Servers {
                 patience,
                 ..
             } => {
-                let open = async { Ok(patient(Connection::take(pool.get().await?), *patience)) };
+                let open = || -> Opening<'_, _> {
+                    Box::pin(async { Ok(patient(Connection::take(pool.get().await?), *patience)) })
+                };
                 line.ask(command, open).await
             }
             Self::Sentinel {
@@ -197,14 +199,18 @@ impl Servers {
                 patience,
                 ..
             } => {
-                let open = async {
-                    let connection = sentinel::Connection::take(pool.get().await?);
-                    Ok(patient(connection, *patience))
+                let open = || -> Opening<'_, _> {
+                    Box::pin(async {
+                        let connection = sentinel::Connection::take(pool.get().await?);
+                        Ok(patient(connection, *patience))
+                    })
                 };
                 line.ask(command, open).await
             }
             Self::Cluster { pool, line, .. } => {
-                let open = async { Ok(cluster::Connection::take(pool.get().await?)) };
+                let open = || -> Opening<'_, _> {
+                    Box::pin(async { Ok(cluster::Connection::take(pool.get().await?)) })
+                };
                 line.ask(command, open).await
             }
         }

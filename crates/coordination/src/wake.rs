@@ -3,6 +3,7 @@
 //! A message may be lost; both also poll. One connection per process listens for all states.
 
 use std::collections::HashMap;
+use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -13,6 +14,8 @@ use crate::keys::News;
 use crate::{Link, StateKey};
 
 const RECONNECT_AFTER: Duration = Duration::from_millis(500);
+/// How long a server may take to confirm that it will say what happens.
+const SUBSCRIBED_WITHIN: Duration = Duration::from_secs(5);
 
 /// Everybody in this process who waits for a state or watches one.
 #[derive(Clone, Default)]
@@ -145,8 +148,14 @@ impl Wakes {
     }
 
     async fn pass_on(&self, link: &Link) -> Result<(), redis::RedisError> {
-        let mut messages = link.listen().await?;
-        messages.psubscribe(&StateKey::all_channels()[..]).await?;
+        let subscribe = async {
+            let mut messages = link.listen().await?;
+            messages.psubscribe(&StateKey::all_channels()[..]).await?;
+            Ok::<_, redis::RedisError>(messages)
+        };
+        // Nobody would hear a thing while a server is waited for that has fallen silent.
+        let messages = tokio::time::timeout(SUBSCRIBED_WITHIN, subscribe).await;
+        let messages = messages.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
         self.wake_all();
         let mut messages = messages.into_on_message();
         while let Some(message) = messages.next().await {

@@ -61,6 +61,13 @@ pub fn standing(point: Point) -> Standing {
     with(point, |standing| *standing)
 }
 
+/// Whether something is to happen at some step. What does several steps at once is not done then.
+#[must_use]
+pub fn is_any_armed() -> bool {
+    let standings = STANDINGS.lock().unwrap_or_else(PoisonError::into_inner);
+    standings.iter().any(|standing| standing.armed.is_some())
+}
+
 /// Passes a step.
 ///
 /// # Errors

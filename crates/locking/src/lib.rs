@@ -15,8 +15,15 @@ mod rules;
 pub mod times;
 
 #[cfg(feature = "faults")]
-pub use armed::{Action, Injected, Standing, arm, disarm, pass, standing};
+pub use armed::{Action, Injected, Standing, arm, disarm, is_any_armed, pass, standing};
 pub use points::Point;
 pub use rules::{Rule, holds};
 #[cfg(feature = "faults")]
 pub use rules::{check_settings, switched_off};
+
+/// Whether something is to happen at some step: never, without the feature `faults`.
+#[cfg(not(feature = "faults"))]
+#[must_use]
+pub const fn is_any_armed() -> bool {
+    false
+}

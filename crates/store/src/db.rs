@@ -177,6 +177,28 @@ impl Db {
         }
     }
 
+    /// Asks `ask` of the pool once it is this process's turn to lock a row, and once only. For single statements that are a whole
+    /// transaction and name their workspace themselves.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Disconnected`] also where the statement may have been carried out.
+    pub(crate) async fn write_at_once<T, Asked>(
+        &self,
+        row: Row,
+        ask: impl FnOnce(PgPool) -> Asked,
+    ) -> Result<T>
+    where
+        Asked: Future<Output = sqlx::Result<T>>,
+    {
+        if self.history.is_lost() {
+            return Err(Error::HistoryLost);
+        }
+        let mut taken = Taken::default();
+        taken.take(&self.turns, row).await;
+        Ok(ask(self.pool.clone()).await?)
+    }
+
     /// A connection for the tables without row security (`workspaces`, `credentials`, `lock_service`), for the statements
     /// of this crate only.
     ///
@@ -223,6 +245,12 @@ impl Db {
     pub fn tell_ledger(&self, change: LedgerChange) {
         // Nobody need follow.
         let _ = self.ledger_changes.send(change);
+    }
+
+    /// Tells that there are new entries in the audit log of a workspace.
+    pub(crate) fn tell_entry(&self, workspace: &WorkspaceId) {
+        // Nobody need follow.
+        let _ = self.audited.send(workspace.clone());
     }
 
     /// The workspaces in whose audit log this process writes from now on.

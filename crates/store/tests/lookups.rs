@@ -449,6 +449,7 @@ async fn what_was_planned_while_there_was_little_is_found_as_quickly_later() {
             let touched = locked.unwrap().touched;
             assert_eq!(touched.addresses, [format!("x.r{many}")]);
             assert_eq!(touched.outputs, [format!("o{many}")]);
+            reserve_and_release(&mut tx, &stage, run).await;
             let lock = NewReservation {
                 id: Uuid::now_v7(),
                 state_id: stage.state,
@@ -470,4 +471,26 @@ async fn what_was_planned_while_there_was_little_is_found_as_quickly_later() {
             tx.rollback().await.unwrap();
         }
     }
+}
+
+/// In one round trip each, for a run that holds nothing any more.
+async fn reserve_and_release(tx: &mut WorkspaceTx, stage: &Stage, run: Uuid) {
+    store::set_run_reservation(tx, run, None, 1).await.unwrap();
+    let id = Uuid::now_v7();
+    let reserve = sqlx::query(
+        "SELECT FROM reserve_at_once($1, $2, $3, 'native', 'at once', 60, '{}', 'p', $4, ARRAY['x.r1'], ARRAY['write'],
+             ARRAY[7::bigint], ARRAY[1::smallint], ARRAY[3::smallint],
+             jsonb_build_object('id', gen_random_uuid(), 'principal_id', 'p', 'display', 'ann', 'action', 'x', 'target', 'x',
+                 'request_id', 'r', 'result', 'done'))",
+    );
+    let reserve = reserve.bind(stage.workspace.as_str()).bind(stage.state);
+    let granted = reserve.bind(id).bind(run).fetch_all(&mut **tx).await;
+    assert_eq!(granted.unwrap().len(), 1);
+    let held = sqlx::query("SELECT FROM held_by_run($1, $2, 'p') WHERE reservation_id = $3");
+    let held = held.bind(stage.workspace.as_str()).bind(run).bind(id);
+    assert_eq!(held.fetch_all(&mut **tx).await.unwrap().len(), 1);
+    let release = sqlx::query("SELECT FROM release_at_once($1, $2, $3, $4, 'given up')");
+    let release = release.bind(stage.workspace.as_str()).bind(stage.state);
+    let ended = release.bind(run).bind(id).fetch_all(&mut **tx).await;
+    assert_eq!(ended.unwrap().len(), 1);
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::ENDED;
 use super::question::Question;
 
 /// So much is remembered of each.
@@ -53,7 +54,7 @@ impl Memory {
     /// The channels of the states that somebody asked for after so many questions, and how many questions there were by now.
     pub(super) fn waited_for_since(&self, questions: u64) -> (Vec<String>, u64) {
         let asked = self.states.iter().filter(|(_, at)| **at > questions);
-        let channels = asked.map(|(state, _)| format!("{state}:ended"));
+        let channels = asked.map(|(state, _)| format!("{state}{ENDED}"));
         (channels.collect(), self.questions)
     }
 

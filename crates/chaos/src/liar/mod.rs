@@ -35,6 +35,8 @@ const WAKE_EVERY: Duration = Duration::from_millis(10);
 /// How often a question gets no answer of its form. Each makes a replica go without the index for a second, and there is
 /// nothing to lie about meanwhile.
 const TROUBLE_EVERY: Duration = Duration::from_secs(4);
+/// How the channels end on which it is said that something has ended.
+const ENDED: &str = ":ended";
 /// Longer than anybody waits.
 const SILENCE: Duration = Duration::from_secs(2);
 
@@ -271,15 +273,20 @@ impl Liar {
         }
     }
 
-    /// Confirms the subscription, then says without end that something has ended.
+    /// Confirms the subscriptions, then says without end that something has ended.
     async fn wake(&self, command: &[String], mut writes: OwnedWriteHalf) -> std::io::Result<()> {
-        let pattern = command.get(1).cloned().unwrap_or_default();
-        let confirmed = Value::Array(vec![
-            Value::text("psubscribe"),
-            Value::text(&pattern),
-            Value::Integer(1),
-        ]);
-        writes.write_all(&confirmed.bytes()).await?;
+        let patterns = command.get(1..).unwrap_or_default();
+        // Each of them, or they are waited for.
+        for (number, pattern) in (1..).zip(patterns) {
+            let confirmed = Value::Array(vec![
+                Value::text("psubscribe"),
+                Value::text(pattern),
+                Value::Integer(number),
+            ]);
+            writes.write_all(&confirmed.bytes()).await?;
+        }
+        let mut of_ends = patterns.iter().filter(|pattern| pattern.ends_with(ENDED));
+        let pattern = of_ends.next().cloned().unwrap_or_default();
         let mut seen = 0;
         loop {
             tokio::time::sleep(WAKE_EVERY).await;

@@ -58,7 +58,7 @@ impl Profile {
                 links: 48,
                 crash_points: 40,
             },
-            liar_ms: 60_000,
+            liar_ms: 90_000,
             lies: 101_000,
             native: 10,
             primitive: 3,

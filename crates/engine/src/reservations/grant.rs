@@ -3,7 +3,7 @@
 use graph::claims::{Access, ClaimSet, Path};
 use locking::{Rule, holds, times};
 use protocol::LockInfo;
-use store::{Lane, Lifecycle, NewReservation, Reservation, State, UnsettledMark, WorkspaceTx};
+use store::{Db, Lane, Lifecycle, NewReservation, Reservation, State, UnsettledMark, WorkspaceTx};
 use uuid::Uuid;
 
 use crate::error::Conflict;
@@ -31,9 +31,7 @@ pub(crate) async fn grant_at_once(
     ask: &Ask<'_>,
     head: Option<i64>,
 ) -> Result<Option<Reservation>, EngineError> {
-    // The long way is the one whose rules can be taken away.
-    let rules = [Rule::LedgerCheck, Rule::MixedLanes, Rule::TokenRise];
-    if !rules.into_iter().all(holds) {
+    if !is_plain() {
         store::lock_ledger(tx, state.id).await?;
         return Ok(None);
     }
@@ -48,6 +46,32 @@ pub(crate) async fn grant_at_once(
         locking::point!(ReserveAfterInsert);
     }
     Ok(granted)
+}
+
+/// The same as a transaction of its own, in one round trip, for a run that is recorded and holds nothing. `None`: nothing was
+/// done as far as is known, and the long way is to be gone, on which whatever was done after all is found.
+pub(crate) async fn reserve_at_once(
+    db: &Db,
+    caller: &Caller,
+    state: &State,
+    ask: &Ask<'_>,
+) -> Result<Option<Reservation>, EngineError> {
+    if !is_plain() || locking::is_any_armed() {
+        return Ok(None);
+    }
+    let info = serde_json::to_string(ask.info).unwrap_or_default();
+    let new = ask.reservation(caller, state, &info);
+    let entry = audit::entry(caller, state.id, &state.name, &ask.what());
+    match store::reserve_at_once(db, caller.workspace(), &new, ask.claims, &entry).await {
+        Err(store::Error::Disconnected(_)) => Ok(None),
+        outcome => Ok(outcome?),
+    }
+}
+
+/// Whether no rule is taken away of those that only the long way can do without.
+fn is_plain() -> bool {
+    let rules = [Rule::LedgerCheck, Rule::MixedLanes, Rule::TokenRise];
+    rules.into_iter().all(holds)
 }
 
 impl Ask<'_> {

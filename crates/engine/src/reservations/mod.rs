@@ -9,7 +9,9 @@ mod grant;
 
 pub(crate) use end::{end_held, left_out_paths};
 pub(crate) use extend::{extend, hold};
-pub(crate) use grant::{Ask, clear_way, grant_at_once, in_the_way, insert, make_room, overlapping};
+pub(crate) use grant::{
+    Ask, clear_way, grant_at_once, in_the_way, insert, make_room, overlapping, reserve_at_once,
+};
 
 use graph::claims::{Access, Claim, ClaimSet, Path};
 use protocol::scope::{ClaimMode, ScopeClaim};

@@ -6,8 +6,10 @@
 use graph::claims::ClaimSet;
 use protocol::runs::{Run, RunKind, RunReservation};
 use protocol::scope::{ScopeClaim, ScopeConfidence, ScopeContract, ScopeDiagnostics, ScopeRequest};
-use protocol::{RunId, StateName};
-use store::{End, LockedRun, NewRun, Reservation, RunStanding, State, VersionRef, WorkspaceTx};
+use protocol::{LockInfo, RunId, StateName};
+use store::{
+    End, LockedRun, NewRun, Reservation, RunStanding, State, VersionRef, WaitingRun, WorkspaceTx,
+};
 use uuid::Uuid;
 
 use super::begin::{Asking, json, native};
@@ -16,9 +18,14 @@ use super::standing::{alive, kind_text};
 use super::view::{view, view_reservation};
 use super::{is_own, may_write, run_of};
 use crate::lock::same_spelling;
-use crate::reservations::{Ask, end_held, extend, grant_at_once, insert, make_room, read_claims};
+use crate::reservations::{
+    Ask, end_held, extend, grant_at_once, insert, make_room, read_claims, reserve_at_once,
+};
 use crate::tries::Tries;
 use crate::{Caller, Engine, EngineError};
+
+/// Why the reservation of a run ends that goes on.
+const GIVEN_UP: &str = "its run gave it up";
 
 /// A run, and what its client knows it by.
 #[derive(Debug, Clone)]
@@ -156,10 +163,37 @@ impl Engine {
         let waiting = asking.in_queue(&found.state, claims);
         let (_pass, queued) = self.wait_in_queue(caller, &waiting).await?;
         let reserved = self
-            .try_reserve(caller, name, run, claims, lease_seconds)
+            .reserve_first(caller, name, run, &found, claims, lease_seconds)
             .await;
         self.after_queue(caller, &queued, &reserved).await;
         reserved
+    }
+
+    /// Reserves for a run that held nothing a moment ago.
+    async fn reserve_first(
+        &self,
+        caller: &Caller,
+        name: &StateName,
+        run: Uuid,
+        found: &WaitingRun,
+        claims: &ClaimSet,
+        lease_seconds: i64,
+    ) -> Result<Option<RunReservation>, EngineError> {
+        same_spelling(&found.state, name)?;
+        let (key, info) = grant_of(run, &found.command, &found.who)?;
+        let ask = Ask {
+            run,
+            key: &key,
+            claims,
+            lease_seconds,
+            info: &info,
+        };
+        if let Some(held) = reserve_at_once(&self.db, caller, &found.state, &ask).await? {
+            locking::point!(ReserveAfterCommit);
+            return Ok(Some(view_reservation(&held, claims)?));
+        }
+        self.try_reserve(caller, name, run, claims, lease_seconds)
+            .await
     }
 
     async fn try_reserve(
@@ -220,18 +254,31 @@ impl Engine {
 
     /// Gives up what a run holds; it may reserve anew. Nothing held is no error.
     pub async fn release_unscoped_run(&self, caller: &Caller) -> Result<(), EngineError> {
+        let run = run_of(caller)?;
+        if !locking::is_any_armed() && self.release_at_once(caller, run).await? {
+            return Ok(());
+        }
         let mut tx = self.begin(caller).await?;
-        let locked = lock_own(&mut tx, caller, run_of(caller)?, None).await?;
+        let locked = lock_own(&mut tx, caller, run, None).await?;
         let record = locked.run;
         if let Some(held) = locked.reservation.filter(Reservation::is_active) {
             // All that can be done before others have to wait for the ledger.
             store::set_run_reservation(&mut tx, record.id, None, record.base_seq).await?;
-            if !end_held(&mut tx, &held, End::Released, "its run gave it up").await? {
+            if !end_held(&mut tx, &held, End::Released, GIVEN_UP).await? {
                 // Somebody else has ended it, which is to be seen.
                 return Ok(tx.rollback().await?);
             }
         }
         Ok(tx.commit().await?)
+    }
+
+    async fn release_at_once(&self, caller: &Caller, run: Uuid) -> Result<bool, EngineError> {
+        let (workspace, principal) = (caller.workspace(), caller.principal());
+        match store::release_at_once(&self.db, workspace, run, principal, GIVEN_UP).await {
+            // Where it was done after all, the long way finds nothing to be done.
+            Err(store::Error::Disconnected(_)) => Ok(false),
+            outcome => Ok(outcome?),
+        }
     }
 
     /// Fails while somebody else holds the whole state: what plain Terraform is shown follows from the reservations, so
@@ -310,19 +357,13 @@ async fn reserve(
     claims: &ClaimSet,
     lease_seconds: i64,
 ) -> Result<Reservation, EngineError> {
-    let asking = Asking::new("reserve", &record.command, &record.who, None)?;
-    // A run may reserve more than once, and each grant has a key of its own.
-    let key = format!(
-        "{}/{}",
-        RunId::from_uuid(record.id),
-        Uuid::now_v7().simple()
-    );
+    let (key, info) = grant_of(record.id, &record.command, &record.who)?;
     let ask = Ask {
         run: record.id,
         key: &key,
         claims,
         lease_seconds,
-        info: &asking.lock_info(record.id),
+        info: &info,
     };
     if let Some(granted) = grant_at_once(tx, caller, state, &ask, None).await? {
         return Ok(granted);
@@ -333,6 +374,14 @@ async fn reserve(
     let base = locked.head_seq;
     store::set_run_reservation(tx, record.id, Some(reservation.id), base).await?;
     Ok(reservation)
+}
+
+/// The key of a run's next grant, and what plain Terraform is shown of it. A run may reserve more than once, and each grant has
+/// a key of its own.
+fn grant_of(run: Uuid, command: &str, who: &str) -> Result<(String, LockInfo), EngineError> {
+    let info = Asking::new("reserve", command, who, None)?.lock_info(run);
+    let key = format!("{}/{}", RunId::from_uuid(run), Uuid::now_v7().simple());
+    Ok((key, info))
 }
 
 /// Nothing is proven of what a client works out for itself.

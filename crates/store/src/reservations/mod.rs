@@ -4,6 +4,7 @@
 //! own, so that what follows sees everything that was committed during the wait. Who may hold what
 //! beside whom is decided by `graph::claims`; [`list_conflicting`] asks the same of rows.
 
+mod at_once;
 mod changes;
 mod grants;
 mod kept;
@@ -12,6 +13,7 @@ mod nodes;
 mod renewals;
 mod unsettled;
 
+pub use at_once::{release_at_once, reserve_at_once};
 pub use changes::{LedgerChange, LedgerEvent};
 pub use grants::{NewReservation, grant_if_free, insert_native, insert_whole_state};
 pub use kept::*;
