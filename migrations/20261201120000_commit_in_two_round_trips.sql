@@ -37,6 +37,9 @@ begin
     from states
     where workspace_id = in_workspace and id = in_state
     for no key update;
+    if not found then
+        return;
+    end if;
     select * into head
     from state_versions
     where workspace_id = in_workspace and state_id = in_state and seq = state.head_seq;

@@ -42,7 +42,7 @@ begin
 end
 $$;
 
--- What a run holds that is to give it up.
+-- What a run holds that is to give it up, and of which state: its ledger is waited for before the statement that locks it.
 create function held_by_run(in_workspace text, in_run uuid, in_principal text)
 returns table (reservation_id uuid, state_id uuid)
 language plpgsql
@@ -88,7 +88,7 @@ begin
         update reservations
         set status = 'released', end_reason = in_reason, ended_gen = head.gen, ended_at = clock_timestamp()
         from lock_heads head
-        where reservations.workspace_id = in_workspace and reservations.id = in_id
+        where reservations.workspace_id = in_workspace and reservations.id = in_id and reservations.status = 'active'
           and head.workspace_id = in_workspace and head.state_id = in_state
         returning reservations.incarnation, reservations.ended_gen;
 end

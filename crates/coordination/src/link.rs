@@ -159,7 +159,7 @@ impl Link {
         match tokio::time::timeout(self.0.patience, answer).await {
             Ok(answer) => answer,
             Err(_) => {
-                self.0.servers.forget_connection();
+                self.0.servers.forget_connection(self.0.patience);
                 Err(Trouble::Late(self.0.patience))
             }
         }

@@ -1,5 +1,6 @@
 //! The servers that an address names: one, one behind sentinels, or a cluster.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -48,7 +49,7 @@ pub(crate) enum NoAnswer {
     #[error(transparent)]
     Redis(#[from] RedisError),
     #[error("no connection: {0}")]
-    Pool(#[from] deadpool_redis::PoolError),
+    Pool(#[from] Arc<deadpool_redis::PoolError>),
 }
 
 /// An address, taken apart.
@@ -188,8 +189,12 @@ impl Servers {
                 patience,
                 ..
             } => {
-                let open = || -> Opening<'_, _> {
-                    Box::pin(async { Ok(patient(Connection::take(pool.get().await?), *patience)) })
+                let (pool, patience) = (pool.clone(), *patience);
+                let open = move || -> Opening<_> {
+                    Box::pin(async move {
+                        let connection = Connection::take(pool.get().await?);
+                        Ok(patient(connection, patience))
+                    })
                 };
                 line.ask(command, open).await
             }
@@ -199,28 +204,30 @@ impl Servers {
                 patience,
                 ..
             } => {
-                let open = || -> Opening<'_, _> {
-                    Box::pin(async {
+                let (pool, patience) = (pool.clone(), *patience);
+                let open = move || -> Opening<_> {
+                    Box::pin(async move {
                         let connection = sentinel::Connection::take(pool.get().await?);
-                        Ok(patient(connection, *patience))
+                        Ok(patient(connection, patience))
                     })
                 };
                 line.ask(command, open).await
             }
             Self::Cluster { pool, line, .. } => {
-                let open = || -> Opening<'_, _> {
-                    Box::pin(async { Ok(cluster::Connection::take(pool.get().await?)) })
+                let pool = pool.clone();
+                let open = move || -> Opening<_> {
+                    Box::pin(async move { Ok(cluster::Connection::take(pool.get().await?)) })
                 };
                 line.ask(command, open).await
             }
         }
     }
 
-    /// Asks by another connection from now on: the present one is silent.
-    pub(crate) fn forget_connection(&self) {
+    /// Asks by another connection from now on, if the present one has been silent for so long.
+    pub(crate) fn forget_connection(&self, patience: Duration) {
         match self {
-            Self::One { line, .. } | Self::Sentinel { line, .. } => line.forget(),
-            Self::Cluster { line, .. } => line.forget(),
+            Self::One { line, .. } | Self::Sentinel { line, .. } => line.forget(patience),
+            Self::Cluster { line, .. } => line.forget(patience),
         }
     }
 

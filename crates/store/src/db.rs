@@ -177,26 +177,39 @@ impl Db {
         }
     }
 
-    /// Asks `ask` of the pool once it is this process's turn to lock a row, and once only. For single statements that are a whole
-    /// transaction and name their workspace themselves.
+    /// Writes by a connection of its own once it is this process's turn to lock a row, and once only. For single statements that
+    /// are a whole transaction and name their workspace themselves. Goes on when the caller is given up, so that what is
+    /// committed is also told.
     ///
     /// # Errors
     ///
     /// [`Error::Disconnected`] also where the statement may have been carried out.
-    pub(crate) async fn write_at_once<T, Asked>(
+    pub(crate) async fn write_at_once<T, Written>(
         &self,
         row: Row,
-        ask: impl FnOnce(PgPool) -> Asked,
+        write: impl FnOnce(Self, PoolConnection<Postgres>) -> Written,
     ) -> Result<T>
     where
-        Asked: Future<Output = sqlx::Result<T>>,
+        T: Send + 'static,
+        Written: Future<Output = Result<T>> + Send + 'static,
     {
         if self.history.is_lost() {
             return Err(Error::HistoryLost);
         }
+        // Before the turn, as transactions have it: who has the turn must not wait for those who wait for it.
+        let acquired = self.pool.acquire().await.map_err(Error::from);
+        let connection = acquired.map_err(unusable)?;
         let mut taken = Taken::default();
         taken.take(&self.turns, row).await;
-        Ok(ask(self.pool.clone()).await?)
+        let writing = write(self.clone(), connection);
+        let written = tokio::spawn(async move {
+            let written = writing.await;
+            drop(taken);
+            written
+        });
+        // The runtime is going away, and this request with it.
+        let gone = |_| Error::Unavailable(sqlx::Error::WorkerCrashed);
+        written.await.map_err(gone)?
     }
 
     /// A connection for the tables without row security (`workspaces`, `credentials`, `lock_service`), for the statements

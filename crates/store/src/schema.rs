@@ -1,5 +1,7 @@
 //! The schema's version and its migrations.
 
+use std::time::Duration;
+
 use secrecy::{ExposeSecret, SecretString};
 use sqlx::migrate::Migrator;
 use sqlx::{Connection, PgConnection};
@@ -8,6 +10,10 @@ use crate::{Error, Result};
 
 /// The migrations this program was built with.
 pub static MIGRATOR: Migrator = sqlx::migrate!("../../migrations");
+
+/// Held by whoever migrates.
+const MIGRATING: i64 = 0x6b6c_6d69_6772_6174;
+const LOOK_AGAIN: Duration = Duration::from_millis(200);
 
 /// The newest migration of this program: the oldest schema it can serve from.
 #[must_use]
@@ -28,6 +34,17 @@ pub fn wanted_version() -> i64 {
 /// [`Error::Migrate`] when a migration fails or one that was applied has another text now.
 pub async fn migrate(url: &SecretString) -> Result<i64> {
     let mut connection = PgConnection::connect(url.expose_secret()).await?;
+    // Not waited for inside of a statement: an index that is made beside others' work waits for all that are under way, this
+    // wait among them.
+    while !sqlx::query_scalar!(
+        r#"SELECT pg_try_advisory_lock($1) AS "is_ours!""#,
+        MIGRATING
+    )
+    .fetch_one(&mut connection)
+    .await?
+    {
+        tokio::time::sleep(LOOK_AGAIN).await;
+    }
     MIGRATOR
         .run_direct(None, &mut connection, false)
         .await

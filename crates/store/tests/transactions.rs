@@ -10,7 +10,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use auth::{Pepper, Token, TokenKind};
 use protocol::tenancy::TokenScope;
 use protocol::{PrincipalId, WorkspaceId};
-use sqlx::Executor as _;
+use secrecy::ExposeSecret as _;
+use sqlx::postgres::PgConnectOptions;
+use sqlx::{AssertSqlSafe, ConnectOptions as _, Executor as _};
 use store::tenancy::credentials::{self, NewToken};
 use store::tenancy::workspaces;
 use store::testing::{TestDatabase, Wire};
@@ -216,6 +218,23 @@ async fn migrating_again_and_at_once_changes_nothing() {
     let database = TestDatabase::create().await;
     let url = database.owner_url();
     let both = tokio::join!(schema::migrate(&url), schema::migrate(&url));
+    assert_eq!(both.0.unwrap(), schema::wanted_version());
+    assert_eq!(both.1.unwrap(), schema::wanted_version());
+}
+
+/// Indexes that are made beside others' work wait for everybody, and so for whoever waits to migrate inside of a statement.
+#[tokio::test]
+async fn two_may_migrate_an_empty_database_at_once() {
+    let database = TestDatabase::create().await;
+    let name = format!("kl_test_empty_{}", std::process::id());
+    let owner = database.owner();
+    let run = async |sql: String| owner.execute(AssertSqlSafe(sql)).await.unwrap();
+    run(format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)")).await;
+    run(format!("CREATE DATABASE {name}")).await;
+    let options: PgConnectOptions = database.owner_url().expose_secret().parse().unwrap();
+    let url = options.database(&name).to_url_lossy().to_string().into();
+    let both = tokio::join!(schema::migrate(&url), schema::migrate(&url));
+    run(format!("DROP DATABASE {name} WITH (FORCE)")).await;
     assert_eq!(both.0.unwrap(), schema::wanted_version());
     assert_eq!(both.1.unwrap(), schema::wanted_version());
 }

@@ -57,9 +57,13 @@ impl Engine {
             for change in changes {
                 outcome = outcome.and(self.tell(key, change).await);
             }
-            self.queue.wakes.wake_watching(key);
-            if let Some(index) = &self.queue.index {
-                outcome = outcome.and(index.tell_watchers(key).await);
+            // Of an end they hear by the message that wakes those who wait.
+            let is_end = |change: &LedgerChange| matches!(change.event, LedgerEvent::Ended { .. });
+            if !changes.iter().all(is_end) {
+                self.queue.wakes.wake_watching(key);
+                if let Some(index) = &self.queue.index {
+                    outcome = outcome.and(index.tell_watchers(key).await);
+                }
             }
             if outcome.is_err() {
                 tracing::debug!(state.id = %key.state, "the index missed a change; it will be loaded");

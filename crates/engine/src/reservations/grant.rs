@@ -62,7 +62,7 @@ pub(crate) async fn reserve_at_once(
     let info = serde_json::to_string(ask.info).unwrap_or_default();
     let new = ask.reservation(caller, state, &info);
     let entry = audit::entry(caller, state.id, &state.name, &ask.what());
-    match store::reserve_at_once(db, caller.workspace(), &new, ask.claims, &entry).await {
+    match store::reserve_at_once(db, caller.workspace(), &new, ask.claims, entry).await {
         Err(store::Error::Disconnected(_)) => Ok(None),
         outcome => Ok(outcome?),
     }

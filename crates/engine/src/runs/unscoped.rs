@@ -27,6 +27,9 @@ use crate::{Caller, Engine, EngineError};
 /// Why the reservation of a run ends that goes on.
 const GIVEN_UP: &str = "its run gave it up";
 
+/// What keeps the grants of a state apart by their keys.
+const KEYS: &str = "reservations_workspace_id_state_id_idem_key_key";
+
 /// A run, and what its client knows it by.
 #[derive(Debug, Clone)]
 pub struct UnscopedRun {
@@ -131,8 +134,8 @@ impl Engine {
         let claims = read_claims(claims)?;
         let mut tries = Tries::default();
         loop {
-            let reserved = self.reserve_in_turn(caller, name, run, &claims, lease_seconds, ticket);
-            match reserved.await {
+            let want = Want::new(run, &claims, lease_seconds);
+            match self.reserve_in_turn(caller, name, &want, ticket).await {
                 Err(error) if tries.another(&error).await => {}
                 outcome => return outcome,
             }
@@ -144,27 +147,21 @@ impl Engine {
         &self,
         caller: &Caller,
         name: &StateName,
-        run: Uuid,
-        claims: &ClaimSet,
-        lease_seconds: i64,
+        want: &Want<'_>,
         ticket: Option<&str>,
     ) -> Result<Option<RunReservation>, EngineError> {
         let place = (caller.environment(), name);
-        let found = store::find_run_at_once(&self.db, caller.workspace(), place, run).await?;
+        let found = store::find_run_at_once(&self.db, caller.workspace(), place, want.run).await?;
         let found = found.ok_or(EngineError::NoRun)?;
         is_own(&found.principal_id, &found.who, caller)?;
-        if claims.is_empty() || found.holds {
-            return self
-                .try_reserve(caller, name, run, claims, lease_seconds)
-                .await;
+        if want.claims.is_empty() || found.holds {
+            return self.try_reserve(caller, name, want).await;
         }
-        let key = format!("state-engine {run}");
+        let key = format!("state-engine {}", want.run);
         let asking = Asking::new(&key, &found.command, &found.who, None)?.waiting(ticket, 0);
-        let waiting = asking.in_queue(&found.state, claims);
+        let waiting = asking.in_queue(&found.state, want.claims);
         let (_pass, queued) = self.wait_in_queue(caller, &waiting).await?;
-        let reserved = self
-            .reserve_first(caller, name, run, &found, claims, lease_seconds)
-            .await;
+        let reserved = self.reserve_first(caller, name, &found, want).await;
         self.after_queue(caller, &queued, &reserved).await;
         reserved
     }
@@ -174,42 +171,32 @@ impl Engine {
         &self,
         caller: &Caller,
         name: &StateName,
-        run: Uuid,
         found: &WaitingRun,
-        claims: &ClaimSet,
-        lease_seconds: i64,
+        want: &Want<'_>,
     ) -> Result<Option<RunReservation>, EngineError> {
         same_spelling(&found.state, name)?;
-        let (key, info) = grant_of(run, &found.command, &found.who)?;
-        let ask = Ask {
-            run,
-            key: &key,
-            claims,
-            lease_seconds,
-            info: &info,
-        };
+        let info = want.lock_info(&found.command, &found.who)?;
+        let ask = want.ask(&info);
         if let Some(held) = reserve_at_once(&self.db, caller, &found.state, &ask).await? {
             locking::point!(ReserveAfterCommit);
-            return Ok(Some(view_reservation(&held, claims)?));
+            return Ok(Some(view_reservation(&held, want.claims)?));
         }
-        self.try_reserve(caller, name, run, claims, lease_seconds)
-            .await
+        self.try_reserve(caller, name, want).await
     }
 
     async fn try_reserve(
         &self,
         caller: &Caller,
         name: &StateName,
-        run: Uuid,
-        claims: &ClaimSet,
-        lease_seconds: i64,
+        want: &Want<'_>,
     ) -> Result<Option<RunReservation>, EngineError> {
+        let claims = want.claims;
         let mut tx = self.begin(caller).await?;
         let LockedRun {
             run: record,
             state,
             reservation,
-        } = lock_own(&mut tx, caller, run, Some(name)).await?;
+        } = lock_own(&mut tx, caller, want.run, Some(name)).await?;
         alive(&record)?;
         let granted = match reservation.filter(Reservation::is_active) {
             Some(held) if claims.is_empty() => {
@@ -224,8 +211,8 @@ impl Engine {
             }
             None if claims.is_empty() => None,
             None => {
-                let reserved = reserve(&mut tx, caller, &state, &record, claims, lease_seconds);
-                Some((reserved.await?, claims.clone()))
+                let reserved = reserve(&mut tx, caller, &state, &record, want).await;
+                Some((reserved.map_err(granted_meanwhile)?, claims.clone()))
             }
         };
         tx.commit().await?;
@@ -255,7 +242,7 @@ impl Engine {
     /// Gives up what a run holds; it may reserve anew. Nothing held is no error.
     pub async fn release_unscoped_run(&self, caller: &Caller) -> Result<(), EngineError> {
         let run = run_of(caller)?;
-        if !locking::is_any_armed() && self.release_at_once(caller, run).await? {
+        if self.release_at_once(caller, run).await? {
             return Ok(());
         }
         let mut tx = self.begin(caller).await?;
@@ -273,6 +260,9 @@ impl Engine {
     }
 
     async fn release_at_once(&self, caller: &Caller, run: Uuid) -> Result<bool, EngineError> {
+        if locking::is_any_armed() {
+            return Ok(false);
+        }
         let (workspace, principal) = (caller.workspace(), caller.principal());
         match store::release_at_once(&self.db, workspace, run, principal, GIVEN_UP).await {
             // Where it was done after all, the long way finds nothing to be done.
@@ -354,21 +344,14 @@ async fn reserve(
     caller: &Caller,
     state: &State,
     record: &RunStanding,
-    claims: &ClaimSet,
-    lease_seconds: i64,
+    want: &Want<'_>,
 ) -> Result<Reservation, EngineError> {
-    let (key, info) = grant_of(record.id, &record.command, &record.who)?;
-    let ask = Ask {
-        run: record.id,
-        key: &key,
-        claims,
-        lease_seconds,
-        info: &info,
-    };
+    let info = want.lock_info(&record.command, &record.who)?;
+    let ask = want.ask(&info);
     if let Some(granted) = grant_at_once(tx, caller, state, &ask, None).await? {
         return Ok(granted);
     }
-    let room = make_room(tx, caller, state, claims).await?;
+    let room = make_room(tx, caller, state, want.claims).await?;
     let locked = store::lock_state(tx, state.id).await?;
     let reservation = insert(tx, caller, &locked, &room, &ask).await?;
     let base = locked.head_seq;
@@ -376,12 +359,50 @@ async fn reserve(
     Ok(reservation)
 }
 
-/// The key of a run's next grant, and what plain Terraform is shown of it. A run may reserve more than once, and each grant has
-/// a key of its own.
-fn grant_of(run: Uuid, command: &str, who: &str) -> Result<(String, LockInfo), EngineError> {
-    let info = Asking::new("reserve", command, who, None)?.lock_info(run);
-    let key = format!("{}/{}", RunId::from_uuid(run), Uuid::now_v7().simple());
-    Ok((key, info))
+/// What a run wants to hold.
+struct Want<'a> {
+    run: Uuid,
+    claims: &'a ClaimSet,
+    lease_seconds: i64,
+    /// A run may reserve more than once, and each grant has a key of its own.
+    key: String,
+}
+
+impl<'a> Want<'a> {
+    fn new(run: Uuid, claims: &'a ClaimSet, lease_seconds: i64) -> Self {
+        let key = format!("{}/{}", RunId::from_uuid(run), Uuid::now_v7().simple());
+        Self {
+            run,
+            claims,
+            lease_seconds,
+            key,
+        }
+    }
+
+    /// What plain Terraform is shown of it.
+    fn lock_info(&self, command: &str, who: &str) -> Result<LockInfo, EngineError> {
+        Ok(Asking::new("reserve", command, who, None)?.lock_info(self.run))
+    }
+
+    fn ask<'b>(&'b self, info: &'b LockInfo) -> Ask<'b> {
+        Ask {
+            run: self.run,
+            key: &self.key,
+            claims: self.claims,
+            lease_seconds: self.lease_seconds,
+            info,
+        }
+    }
+}
+
+/// Of a grant whose answer was lost, and which has ended since.
+fn granted_meanwhile(error: EngineError) -> EngineError {
+    match error {
+        EngineError::Store(error) if error.is_constraint(KEYS) => {
+            store::Error::Moved("the run was granted this before").into()
+        }
+        error => error,
+    }
 }
 
 /// Nothing is proven of what a client works out for itself.

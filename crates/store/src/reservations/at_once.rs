@@ -1,5 +1,5 @@
-//! Granting and releasing as most runs do, each a whole transaction in one round trip. Where something is not as it mostly
-//! is, nothing is done, and the caller goes the long way.
+//! Granting and releasing as most runs do: whole transactions in one statement each. Where something is not as it mostly is,
+//! nothing is done, and the caller goes the long way.
 
 use graph::claims::ClaimSet;
 use protocol::{PrincipalId, WorkspaceId};
@@ -22,60 +22,58 @@ pub async fn reserve_at_once(
     workspace: &WorkspaceId,
     new: &NewReservation<'_>,
     claims: &ClaimSet,
-    entry: &Entry,
+    entry: Entry,
 ) -> Result<Option<Reservation>, Error> {
     let nodes = claims.nodes();
     let (paths, modes) = claim_columns(claims);
     let (hashes, node_modes) = node_columns(&nodes);
     let (_, masks) = asked_columns(&nodes);
-    let granted = db
-        .write_at_once(Row::Ledger(new.state_id), |pool| async move {
-            sqlx::query_as!(
-                Reservation,
-                r#"
-                    SELECT id AS "id!", state_id AS "state_id!", run_id, lane AS "lane!", idem_key AS "idem_key!",
-                           token AS "token!", incarnation AS "incarnation!", granted_gen AS "granted_gen!",
-                           status AS "status!", lease_seconds, expires_at, base_seq AS "base_seq!", end_reason,
-                           info AS "info!", principal_id AS "principal_id!", created_at AS "created_at!",
-                           last_active_at AS "last_active_at!", began_at, false AS "due!"
-                    FROM reserve_at_once($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
-                "#,
-                workspace.as_str(),
-                new.state_id,
-                new.id,
-                new.lane.as_str(),
-                new.idem_key,
-                new.lease_seconds,
-                new.info,
-                new.principal_id,
-                new.run_id,
-                &paths,
-                &modes as &[&str],
-                &hashes,
-                &node_modes,
-                &masks,
-                &entry.0,
-            )
-            .fetch_optional(&pool)
-            .await
-        })
+    let workspace = workspace.clone();
+    let (id, state_id, run_id) = (new.id, new.state_id, new.run_id);
+    let (lane, lease_seconds) = (new.lane, new.lease_seconds);
+    let texts = [new.idem_key, new.info, new.principal_id];
+    let [idem_key, info, principal_id] = texts.map(str::to_owned);
+    db.write_at_once(Row::Ledger(state_id), move |db, mut connection| async move {
+        let granted = sqlx::query_as!(
+            Reservation,
+            r#"
+                SELECT id AS "id!", state_id AS "state_id!", run_id, lane AS "lane!", idem_key AS "idem_key!",
+                       token AS "token!", incarnation AS "incarnation!", granted_gen AS "granted_gen!",
+                       status AS "status!", lease_seconds, expires_at, base_seq AS "base_seq!", end_reason,
+                       info AS "info!", principal_id AS "principal_id!", created_at AS "created_at!",
+                       last_active_at AS "last_active_at!", began_at, false AS "due!"
+                FROM reserve_at_once($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
+            "#,
+            workspace.as_str(),
+            state_id,
+            id,
+            lane.as_str(),
+            idem_key,
+            lease_seconds,
+            info,
+            principal_id,
+            run_id,
+            &paths,
+            &modes as &[&str],
+            &hashes,
+            &node_modes,
+            &masks,
+            entry.0,
+        )
+        .fetch_optional(&mut *connection)
         .await?;
-    if let Some(granted) = &granted {
-        db.tell_entry(workspace);
-        db.tell_ledger(LedgerChange {
-            workspace: workspace.clone(),
-            state_id: granted.state_id,
-            incarnation: granted.incarnation,
-            event: LedgerEvent::Granted {
-                id: granted.id,
-                idem_key: granted.idem_key.clone(),
-                granted_gen: granted.granted_gen,
-                nodes,
-                info: granted.info.clone(),
-            },
-        });
-    }
-    Ok(granted)
+        if let Some(granted) = &granted {
+            db.tell_entry(&workspace);
+            db.tell_ledger(LedgerChange {
+                workspace,
+                state_id,
+                incarnation: granted.incarnation,
+                event: LedgerEvent::granted(granted, nodes),
+            });
+        }
+        Ok(granted)
+    })
+    .await
 }
 
 /// Releases what a run of this principal holds; the run may reserve anew. False where nothing was done.
@@ -84,7 +82,7 @@ pub async fn release_at_once(
     workspace: &WorkspaceId,
     run: Uuid,
     principal: &PrincipalId,
-    reason: &str,
+    reason: &'static str,
 ) -> Result<bool, Error> {
     let held = db
         .ask(|pool| async move {
@@ -103,32 +101,35 @@ pub async fn release_at_once(
         .await?;
     let Some(held) = held else { return Ok(false) };
     let (id, state_id) = (held.id, held.state_id);
-    let ended = db
-        .write_at_once(Row::Ledger(state_id), |pool| async move {
-            sqlx::query!(
+    let workspace = workspace.clone();
+    db.write_at_once(
+        Row::Ledger(state_id),
+        move |db, mut connection| async move {
+            let ended = sqlx::query!(
                 r#"
-                    SELECT incarnation AS "incarnation!", ended_gen AS "ended_gen!"
-                    FROM release_at_once($1, $2, $3, $4, $5)
-                "#,
+                SELECT incarnation AS "incarnation!", ended_gen AS "ended_gen!"
+                FROM release_at_once($1, $2, $3, $4, $5)
+            "#,
                 workspace.as_str(),
                 state_id,
                 run,
                 id,
                 reason,
             )
-            .fetch_optional(&pool)
-            .await
-        })
-        .await?;
-    let Some(ended) = ended else { return Ok(false) };
-    db.tell_ledger(LedgerChange {
-        workspace: workspace.clone(),
-        state_id,
-        incarnation: ended.incarnation,
-        event: LedgerEvent::Ended {
-            id,
-            ended_gen: ended.ended_gen,
+            .fetch_optional(&mut *connection)
+            .await?;
+            let Some(ended) = ended else { return Ok(false) };
+            db.tell_ledger(LedgerChange {
+                workspace,
+                state_id,
+                incarnation: ended.incarnation,
+                event: LedgerEvent::Ended {
+                    id,
+                    ended_gen: ended.ended_gen,
+                },
+            });
+            Ok(true)
         },
-    });
-    Ok(true)
+    )
+    .await
 }

@@ -6,6 +6,8 @@ use graph::claims::Nodes;
 use protocol::WorkspaceId;
 use uuid::Uuid;
 
+use super::ledger::Reservation;
+
 /// A committed change of the ledger of one state.
 #[derive(Debug, Clone)]
 pub struct LedgerChange {
@@ -38,4 +40,16 @@ pub enum LedgerEvent {
     },
     /// Nothing of the ledger: a version, or the beginning or end of a run, for those who watch the state.
     Seen,
+}
+
+impl LedgerEvent {
+    pub(super) fn granted(granted: &Reservation, nodes: Nodes) -> Self {
+        Self::Granted {
+            id: granted.id,
+            idem_key: granted.idem_key.clone(),
+            granted_gen: granted.granted_gen,
+            nodes,
+            info: granted.info.clone(),
+        }
+    }
 }

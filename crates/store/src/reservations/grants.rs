@@ -39,13 +39,7 @@ pub async fn insert_whole_state(
 
 /// Has the grant told to whoever follows the ledger, once it is committed.
 pub(super) fn note_grant(tx: &mut WorkspaceTx, granted: &Reservation, nodes: Nodes) {
-    let event = LedgerEvent::Granted {
-        id: granted.id,
-        idem_key: granted.idem_key.clone(),
-        granted_gen: granted.granted_gen,
-        nodes,
-        info: granted.info.clone(),
-    };
+    let event = LedgerEvent::granted(granted, nodes);
     tx.note(granted.state_id, granted.incarnation, event);
 }
 

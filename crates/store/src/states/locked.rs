@@ -18,7 +18,7 @@ pub struct LockedState {
 }
 
 /// Locks the row of a state until the transaction ends, and reads it as it is then, its head, and what was touched since the
-/// version `base` (0: since before the first), in one statement.
+/// version `base` (0: since before the first, which takes another statement).
 pub async fn lock_to_commit(
     tx: &mut WorkspaceTx,
     id: Uuid,

@@ -1,0 +1,12 @@
+-- no-transaction
+-- An index that only serves to find rows leads with what tells these rows apart, and not with the workspace, which unique ones
+-- have to (one workspace must not learn of another by a key that is taken).
+--
+-- Where nobody has counted the rows yet, the planner takes the rows of a workspace for as few as those of one id, and then
+-- looks for the id among all rows of the workspace, by any index that begins with it; and that plan is kept until somebody
+-- counts. An index that begins with something else serves only whoever names that. Of several that look equally good the
+-- planner takes the one that was made last, so what is asked for most comes last, some of it beside a unique index on the same.
+-- `store/tests/lookups.rs` counts the rows that are read by plans which were made when there was one row.
+--
+-- This and the next ones are one index each, made or dropped beside whoever works with the table.
+create index concurrently state_versions_by_seq on state_versions (state_id, seq);

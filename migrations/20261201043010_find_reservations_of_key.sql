@@ -1,0 +1,3 @@
+-- no-transaction
+-- See `find_versions_by_seq`.
+create index concurrently reservations_of_key on reservations (idem_key);
