@@ -67,7 +67,7 @@ impl Link {
 
     fn with_patience(address: &str, patience: Duration) -> Result<Self, LinkError> {
         Ok(Self(Arc::new(Inner {
-            servers: Servers::of(address, patience)?,
+            servers: Servers::of(address)?,
             patience,
             started: Instant::now(),
             broken_until: AtomicU64::new(0),
@@ -155,12 +155,13 @@ impl Link {
     }
 
     async fn ask<T: FromRedisValue>(&self, command: &Cmd) -> Result<T, Trouble> {
-        let answer = async { Ok(self.0.servers.ask(command).await?) };
-        match tokio::time::timeout(self.0.patience, answer).await {
+        let (servers, patience) = (&self.0.servers, self.0.patience);
+        let answer = async { Ok(servers.ask(command, patience).await?) };
+        match tokio::time::timeout(patience, answer).await {
             Ok(answer) => answer,
             Err(_) => {
-                self.0.servers.forget_connection(self.0.patience);
-                Err(Trouble::Late(self.0.patience))
+                servers.forget_connection(patience);
+                Err(Trouble::Late(patience))
             }
         }
     }

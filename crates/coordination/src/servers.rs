@@ -24,13 +24,11 @@ pub(crate) enum Servers {
     One {
         pool: deadpool_redis::Pool,
         line: Line<MultiplexedConnection>,
-        patience: Duration,
         client: Client,
     },
     Sentinel {
         pool: sentinel::Pool,
         line: Line<MultiplexedConnection>,
-        patience: Duration,
         /// Asks the sentinels each time: the primary may be another one.
         client: Mutex<SentinelClient>,
     },
@@ -94,13 +92,12 @@ impl<'a> Address<'a> {
 }
 
 impl Servers {
-    /// `patience`: how long an answer may take.
-    pub(crate) fn of(address: &str, patience: Duration) -> Result<Self, LinkError> {
+    pub(crate) fn of(address: &str) -> Result<Self, LinkError> {
         if let Some(address) = Address::read(address, "cluster") {
             return Self::cluster(&address);
         }
         if let Some(address) = Address::read(address, "sentinel") {
-            return Self::sentinel(&address, patience);
+            return Self::sentinel(&address);
         }
         let client = Client::open(address).map_err(bad)?;
         let pool = Config::from_url(address)
@@ -112,7 +109,6 @@ impl Servers {
         Ok(Self::One {
             pool,
             line: Line::default(),
-            patience,
             client,
         })
     }
@@ -135,7 +131,7 @@ impl Servers {
         })
     }
 
-    fn sentinel(address: &Address<'_>, patience: Duration) -> Result<Self, LinkError> {
+    fn sentinel(address: &Address<'_>) -> Result<Self, LinkError> {
         let primary = address
             .rest
             .ok_or_else(|| LinkError("the name of the primary is missing".to_owned()))?;
@@ -171,7 +167,6 @@ impl Servers {
         Ok(Self::Sentinel {
             pool,
             line: Line::default(),
-            patience,
             client: Mutex::new(client),
         })
     }
@@ -181,15 +176,15 @@ impl Servers {
         !matches!(self, Self::Cluster { .. })
     }
 
-    pub(crate) async fn ask<T: FromRedisValue>(&self, command: &Cmd) -> Result<T, NoAnswer> {
+    /// Asks, with an answer that may take as long as `patience`.
+    pub(crate) async fn ask<T: FromRedisValue>(
+        &self,
+        command: &Cmd,
+        patience: Duration,
+    ) -> Result<T, NoAnswer> {
         match self {
-            Self::One {
-                pool,
-                line,
-                patience,
-                ..
-            } => {
-                let (pool, patience) = (pool.clone(), *patience);
+            Self::One { pool, line, .. } => {
+                let pool = pool.clone();
                 let open = move || -> Opening<_> {
                     Box::pin(async move {
                         let connection = Connection::take(pool.get().await?);
@@ -198,13 +193,8 @@ impl Servers {
                 };
                 line.ask(command, open).await
             }
-            Self::Sentinel {
-                pool,
-                line,
-                patience,
-                ..
-            } => {
-                let (pool, patience) = (pool.clone(), *patience);
+            Self::Sentinel { pool, line, .. } => {
+                let pool = pool.clone();
                 let open = move || -> Opening<_> {
                     Box::pin(async move {
                         let connection = sentinel::Connection::take(pool.get().await?);
@@ -312,20 +302,14 @@ mod tests {
             "http://a",
             "a:1",
         ] {
-            assert!(
-                Servers::of(address, Duration::from_secs(1)).is_err(),
-                "{address}"
-            );
+            assert!(Servers::of(address).is_err(), "{address}");
         }
         for address in [
             "redis://a:1/2",
             "redis+sentinel://:secret@a:1,b:2/main",
             "rediss+cluster://ann:secret@a:1,b:2",
         ] {
-            assert!(
-                Servers::of(address, Duration::from_secs(1)).is_ok(),
-                "{address}"
-            );
+            assert!(Servers::of(address).is_ok(), "{address}");
         }
     }
 }

@@ -1,5 +1,5 @@
 //! Servers for tests: one Redis, a cluster of three, and a primary with a replica and a sentinel. Each lives in a directory
-//! of its own and ends with its value.
+//! of its own and ends with its value. And whether an index works on one.
 //!
 //! Needs `redis-server` on the path, which also is the sentinel. Nothing is replaced: these are what a deployment has.
 
@@ -8,9 +8,13 @@ use std::net::{Ipv4Addr, TcpListener};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use graph::claims::ClaimSet;
 use redis::aio::MultiplexedConnection;
 use redis::{Client, FromRedisValue};
 use tempfile::TempDir;
+use uuid::Uuid;
+
+use crate::{Admission, Ask, Contention, Index, Loaded, Queueing, StateKey};
 
 /// A start takes 50 ms; a machine that builds on all cores may need much longer.
 const READY_WITHIN: Duration = Duration::from_secs(20);
@@ -245,4 +249,27 @@ fn free_port() -> u16 {
     };
     let mut free = ports.filter(is_free);
     free.next().expect("a free port")
+}
+
+/// Asks for a new state; whether the index was there and took part.
+pub async fn works(index: &Index) -> bool {
+    let key = StateKey {
+        workspace: "ws_0123456789ab".to_owned(),
+        state: Uuid::now_v7(),
+    };
+    let nodes = ClaimSet::whole_state().nodes();
+    let ask = Ask {
+        key: &key,
+        incarnation: 1,
+        idem_key: "ann",
+        nodes: &nodes,
+        queue: Queueing::Native(None),
+        about: "",
+    };
+    if index.admit(&ask).await != Ok(Admission::Rebuild) {
+        return false;
+    }
+    let loaded = index.load(&key, 1, 0, &[], Contention::Unknown);
+    loaded.await == Ok(Loaded::Yes)
+        && index.admit(&ask).await == Ok(Admission::Admitted { known_gen: 0 })
 }

@@ -2,9 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use coordination::testing::Guarded;
-use coordination::{Admission, Ask, Contention, Index, Link, Loaded, Queueing, StateKey, Wakes};
-use graph::claims::ClaimSet;
+use coordination::testing::{Guarded, works};
+use coordination::{Index, Link, StateKey, Wakes};
 use uuid::Uuid;
 
 const INCARNATION: i64 = 1;
@@ -16,25 +15,6 @@ fn new_state() -> StateKey {
         workspace: "ws_0123456789ab".to_owned(),
         state: Uuid::now_v7(),
     }
-}
-
-/// Asks for a new state; whether the index was there and took part.
-async fn works(index: &Index) -> bool {
-    let (key, nodes) = (new_state(), ClaimSet::whole_state().nodes());
-    let ask = Ask {
-        key: &key,
-        incarnation: INCARNATION,
-        idem_key: "ann",
-        nodes: &nodes,
-        queue: Queueing::Native(None),
-        about: "",
-    };
-    if index.admit(&ask).await != Ok(Admission::Rebuild) {
-        return false;
-    }
-    let loaded = index.load(&key, INCARNATION, 0, &[], Contention::Unknown);
-    loaded.await == Ok(Loaded::Yes)
-        && index.admit(&ask).await == Ok(Admission::Admitted { known_gen: 0 })
 }
 
 /// Whether a message about a new state comes within a moment.

@@ -6,12 +6,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use coordination::{Admission, Ask, Contention, Index, Link, Loaded, Queueing, StateKey};
-use graph::claims::ClaimSet;
+use coordination::testing::works;
+use coordination::{Index, Link};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
-use uuid::Uuid;
 
 /// An answer is waited for half a second, and a broken link rests for one.
 const RECOVERED_WITHIN: Duration = Duration::from_secs(6);
@@ -65,28 +64,6 @@ async fn pass_on(
             return;
         }
     }
-}
-
-/// Asks for a new state; whether the index was there and took part.
-async fn works(index: &Index) -> bool {
-    let key = StateKey {
-        workspace: "ws_0123456789ab".to_owned(),
-        state: Uuid::now_v7(),
-    };
-    let nodes = ClaimSet::whole_state().nodes();
-    let ask = Ask {
-        key: &key,
-        incarnation: 1,
-        idem_key: "ann",
-        nodes: &nodes,
-        queue: Queueing::Native(None),
-        about: "",
-    };
-    if index.admit(&ask).await != Ok(Admission::Rebuild) {
-        return false;
-    }
-    let loaded = index.load(&key, 1, 0, &[], Contention::Unknown).await;
-    loaded == Ok(Loaded::Yes) && index.admit(&ask).await == Ok(Admission::Admitted { known_gen: 0 })
 }
 
 #[tokio::test]

@@ -27,7 +27,7 @@ pub fn wanted_version() -> i64 {
 
 /// Brings the database at `url` up to date, as the owner of its tables. Does nothing when it is.
 ///
-/// Replicas of the release before may go on meanwhile: migrations only add what they do not know.
+/// Replicas of the release before may go on meanwhile: migrations take away nothing that they need.
 ///
 /// # Errors
 ///
