@@ -2,7 +2,7 @@
 
 use coordination::{Contention, Place, Queueing, StateKey, Ticket};
 use graph::claims::ClaimSet;
-use locking::times::{DOUBT, FIRST_LOOK, LOOK, SAFETY_NET, SETTLING_LOOK};
+use locking::times::{DOUBT, FIRST_LOOK, LOOK, PENDING, SAFETY_NET, SETTLING_LOOK};
 use locking::{Rule, holds};
 use protocol::states::WaitingClient;
 use store::{Lane, State};
@@ -130,10 +130,16 @@ impl Engine {
                 // not heard of.
                 let knows_more =
                     place.is_behind_an_admission() && place.known_gen >= seen.ledger_gen;
-                let is_free = seen.conflicts.is_empty() && place.ahead == 0 && !knows_more;
-                if is_free && holds(Rule::EndIndex) {
+                let nobody_holds = seen.conflicts.is_empty() && place.ahead == 0;
+                if nobody_holds && !knows_more && holds(Rule::EndIndex) {
                     place_kept.disarm();
                     return Ok((Pass::open(), request));
+                }
+                let may_pass = nobody_holds && matches!(request.queueing, Queueing::Once);
+                if may_pass && now < waiting.until + PENDING.duration() {
+                    // Who was let through is granted or forgotten soon. Nobody is turned away for it who does not come back.
+                    wake.wait(SETTLING_LOOK.duration()).await;
+                    continue;
                 }
                 if now >= waiting.until {
                     place_kept.disarm();
